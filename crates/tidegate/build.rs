@@ -7,10 +7,11 @@ fn main() {
     let profile = env::var("PROFILE").unwrap_or_default();
     // Of a source archive, which has no history: `TIDEGATE_COMMIT="HASH DATE"`.
     let given = env::var("TIDEGATE_COMMIT").ok().filter(|text| !text.is_empty());
-    let commit = given.or_else(|| if profile == "debug" { None } else { of_git() });
+    let folder = folder().unwrap_or(profile);
+    let commit = given.or_else(|| if folder == "debug" { None } else { of_git() });
     // Cargo sets these for what it runs, too: none may be a variable that the program reads when it starts.
     println!("cargo::rustc-env=TIDEGATE_COMMIT={}", commit.unwrap_or_default());
-    println!("cargo::rustc-env=TIDEGATE_BUILD_PROFILE={}", folder().unwrap_or(profile));
+    println!("cargo::rustc-env=TIDEGATE_BUILD_PROFILE={folder}");
 }
 
 /// `06b5c087d1f2 2026-11-26`

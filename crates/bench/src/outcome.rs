@@ -156,7 +156,7 @@ impl Outcome {
 
     /// CPU microseconds of the server for each request.
     pub(crate) fn server_cpu_us(&self) -> Option<f64> {
-        let server = self.server.as_ref()?;
+        let server = self.server.as_ref().filter(|server| !server.is_gone)?;
         (self.requests > 0).then(|| server.cpu_seconds * 1e6 / self.requests as f64)
     }
 }
@@ -233,6 +233,9 @@ pub struct Server {
     /// Processes of it began or ended during the run: some of their CPU time may not be counted.
     #[serde(default)]
     pub(crate) comes_and_goes: bool,
+    /// All processes that listened at the beginning have ended: what they and their successors used is not known.
+    #[serde(default)]
+    pub(crate) is_gone: bool,
 }
 
 /// A cause of latency, named.

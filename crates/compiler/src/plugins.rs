@@ -131,7 +131,9 @@ impl Compiler {
     fn pass_over(&mut self, def: &PluginDef) -> Result<Option<Instance>, String> {
         let name = def.name;
         if def.guards || def.answers {
-            return Err(format!("not in the list of plugins; add {name} to `plugins` of config.yaml"));
+            return Err(format!(
+                "not in the list of plugins; add {name} to `plugins` of config.yaml, or of apisix.yaml if that has a list"
+            ));
         }
         if !self.trial && self.passed_over.insert(name.to_owned()) {
             let text = format_args!(

@@ -1,5 +1,5 @@
 //! Keys of a document with lists of objects (`routes: [...]`) that are not lists. One may hold what guards an object, and
-//! stand there by a slip of indentation or spelling.
+//! stand there by a slip of indentation or spelling. So may an item of a list, by one dash too many.
 
 use serde_json::{Map, Value};
 
@@ -49,9 +49,51 @@ fn shortened(key: &str) -> Option<&'static str> {
     names().filter(|name| name.contains('_')).find(has)
 }
 
-/// The first such key of a document.
+/// The first such key or item of a document.
 pub fn first(document: &Value) -> Option<String> {
-    document.as_object()?.iter().find_map(|(key, value)| fault(key, value))
+    let torn_of = |kind: Kind| {
+        let list = kind.directory();
+        let mut items = document.get(list)?.as_array()?.iter().enumerate();
+        items.find_map(|(index, item)| torn(list, kind, index + 1, item.as_object()?))
+    };
+    let of_keys = document.as_object()?.iter().find_map(|(key, value)| fault(key, value));
+    of_keys.or_else(|| Kind::ALL.into_iter().find_map(torn_of))
+}
+
+/// Why nothing may be served while the item is in its list: it has neither an id nor what such an object is found by, as the rest
+/// of the item before it, guards included, that a stray `-` cut off. `number`: its position from 1.
+pub fn torn(list: &str, kind: Kind, number: usize, item: &Map<String, Value>) -> Option<String> {
+    let found_by: &[&str] = match kind {
+        Kind::Route => &["uri", "uris"],
+        Kind::StreamRoute => {
+            &["server_port", "server_addr", "remote_addr", "sni", "upstream", "upstream_id", "service_id"]
+        }
+        Kind::Ssl => &["sni", "snis", "cert", "certs"],
+        Kind::Consumer => &["username"],
+        Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup => &[],
+        _ => return None,
+    };
+    let says_something =
+        |(name, value): (&String, &Value)| !NOTES.contains(&name.as_str()) && !is_nothing(value);
+    let has = |name: &&str| item.get(*name).is_some_and(|value| !value.is_null());
+    // A misspelled path says which requests are meant.
+    let is_path = |value: &Value| value.as_str().is_some_and(|text| text.starts_with('/'));
+    let holds_path =
+        |value: &Value| is_path(value) || value.as_array().is_some_and(|items| items.iter().any(is_path));
+    if !item.iter().any(says_something)
+        || ["id"].iter().chain(found_by).any(has)
+        || kind == Kind::Route && item.values().any(holds_path)
+    {
+        return None;
+    }
+    let missing = match found_by.first() {
+        Some(name) => format!("neither id nor {name}"),
+        None => "no id".to_owned(),
+    };
+    Some(format!(
+        "[{list}/{number}] has {missing}, and may be the rest of the item before it; remove the `-` that cuts it off, or add what is \
+         missing"
+    ))
 }
 
 /// What is wrong with `null`, a mapping or a text in place of a list of objects, and what to write. `null` is not the empty list, as
@@ -104,6 +146,33 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_rest_of_an_item() {
+        for (list, kind, item, is_torn) in [
+            ("routes", Kind::Route, json!({"plugins": {"key-auth": {}}}), true),
+            ("routes", Kind::Route, json!({"id": null, "vars": [["arg_a", "==", "b"]]}), true),
+            ("routes", Kind::Route, json!({"plugins": {"proxy-rewrite": {"uri": "/a"}}}), true),
+            ("routes", Kind::Route, json!({"id": 1, "plugins": {"key-auth": {}}}), false),
+            ("routes", Kind::Route, json!({"uri": "/a"}), false),
+            ("routes", Kind::Route, json!({"path": "/a", "plugins": {"key-auth": {}}}), false),
+            ("routes", Kind::Route, json!({"paths": ["/a"]}), false),
+            ("routes", Kind::Route, json!({"name": "a", "plugins": {}}), false),
+            ("stream_routes", Kind::StreamRoute, json!({"plugins": {"ip-restriction": {}}}), true),
+            ("stream_routes", Kind::StreamRoute, json!({"upstream_id": 1}), false),
+            ("ssls", Kind::Ssl, json!({"client": {"ca": "x"}}), true),
+            ("ssls", Kind::Ssl, json!({"sni": "a.test"}), false),
+            ("services", Kind::Service, json!({"plugins": {"key-auth": {}}}), true),
+            ("consumer_groups", Kind::ConsumerGroup, json!({"plugins": {"limit-count": {}}}), true),
+            ("consumers", Kind::Consumer, json!({"group_id": "a"}), true),
+            ("consumers", Kind::Consumer, json!({"username": "a"}), false),
+            ("global_rules", Kind::GlobalRule, json!({"plugins": {"key-auth": {}}}), false),
+            ("upstreams", Kind::Upstream, json!({"nodes": {"a:1": 1}}), false),
+        ] {
+            let found = torn(list, kind, 2, item.as_object().expect("an object"));
+            assert_eq!(found.is_some(), is_torn, "{list}: {item}: {found:?}");
+        }
+    }
 
     #[test]
     fn what_may_have_slipped_out_of_an_object() {

@@ -181,7 +181,8 @@ fn bind(listen: &Listen) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-fn cannot_listen(address: SocketAddr, error: io::Error) -> io::Error {
+/// With the address, and the process that has it.
+pub fn cannot_listen(address: SocketAddr, error: io::Error) -> io::Error {
     let error = port_owner::explained(address, error);
     io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
 }

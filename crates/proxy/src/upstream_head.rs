@@ -36,7 +36,7 @@ fn body_plan(request: &Request) -> BodyPlan {
     }
 }
 
-/// Refuses a plugin's change to the request if it would break out of its line, where another request could begin, or is no target.
+/// Refuses a plugin's change to the request if it would break out of its line, where another request could begin, or cannot be a target.
 pub(crate) fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> {
     const SIGNS: &str = "with spaces or control characters";
     let is_text = |text: &[u8]| text.iter().all(|byte| *byte > b' ' && *byte != 0x7f);

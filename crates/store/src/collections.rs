@@ -133,6 +133,9 @@ pub(crate) fn position(document: &Value, kind: Kind, id: &str) -> Option<(&'stat
 /// The start of what is reported of an item that carries its fault, after its place: the compiler names the object.
 pub const FAULTS_OF_ITEMS: [&str; 2] = ["failed to check item data of ", "invalid item data of "];
 
+/// What follows from a guard that may be in the wrong place.
+const CLOSED: &str = "Until then every request is denied";
+
 /// What is said of a key that no list resembles.
 const UNKNOWN: &str = "; expected routes, upstreams, services and so on, or x-... for anchors of YAML";
 
@@ -148,6 +151,13 @@ pub(crate) fn read(document: &Value, places: &dyn Places, check: &Check, report:
                     objects.extend(object);
                     if let Some(message) = fault {
                         report(&format!("{}{message}", places.item(name, index, &message)));
+                    }
+                    let torn = item.as_object().and_then(|item| strays::torn(name, kind, index + 1, item));
+                    if let Some(message) = torn {
+                        let fault = format!("{}{message}. {CLOSED}", places.item(name, index, &message));
+                        report(&fault);
+                        let id = format!("{name}/{}", index + 1);
+                        objects.insert((Kind::GlobalRule, id.into()), unreadable(&fault));
                     }
                 }
             }
@@ -166,7 +176,7 @@ pub(crate) fn read(document: &Value, places: &dyn Places, check: &Check, report:
             if let Some(fault) = strays::fault(key, value) {
                 // Guards that are called `global_rule`, or slipped out of their route, must not be left out.
                 let stop = if fault.ends_with('?') { "" } else { "." };
-                let fault = format!("{}{fault}{stop} Until then every request is denied", places.key(key));
+                let fault = format!("{}{fault}{stop} {CLOSED}", places.key(key));
                 report(&fault);
                 objects.insert((Kind::GlobalRule, key.as_str().into()), unreadable(&fault));
             }

@@ -216,8 +216,9 @@ fn print_rejected(control: &Control) {
         1 => ("1 object".to_owned(), "what it guards"),
         count => (format!("{count} objects"), "what they guard"),
     };
+    let except = notices::except(rejected.iter().map(|object| &*object.reason));
     notices::print_logged(&format!(
-        "{objects} cannot be used, and {guarded} is denied: {}{more}; `tidegate doctor` names all, with a remedy",
+        "{objects} cannot be used, and {guarded} is denied{except}: {}{more}; `tidegate doctor` names all, with a remedy",
         named.join(", ")
     ));
 }

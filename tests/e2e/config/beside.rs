@@ -34,6 +34,16 @@ fn keys_of_consumers_that_nobody_finds_are_told() {
         &[
             ("routes/1", route(&limit("consumer_name"), "http"), counted),
             ("routes/1", route(&limit("remote_addr"), "http"), ""),
+            (
+                "routes/1",
+                route(&limit("request_id"), "http"),
+                "key: each request has a request_id of its own",
+            ),
+            (
+                "routes/1",
+                route(&limit("remote_port"), "http"),
+                "key: each connection has a remote_port of its own",
+            ),
             ("routes/1", route(&both, "http"), ""),
             (
                 "routes/1",

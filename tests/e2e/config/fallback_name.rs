@@ -23,6 +23,9 @@ fn a_name_without_a_certificate_is_reported() {
         "ssl: {enable: false}",
         &format!("ssl: {{listen: [{{ip: 127.0.0.1, port: {}}}], fallback_sni: a.test}}", free_port()),
     );
+    let wildcard = config.replace("fallback_sni: a.test", "fallback_sni: '*.test'");
+    let (done, said) = Gateway::start(&wildcard, Some(&ssl("*.test"))).verb("test");
+    assert!(done && !said.contains("fallback_sni"), "{said}");
     for (name, is_missing) in [("b.test", true), ("*.a.test", true), ("A.test", false), ("*.test", false)] {
         let gateway = Gateway::start(&config, Some(&ssl(name)));
         let (done, said) = gateway.verb("test");

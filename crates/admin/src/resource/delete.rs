@@ -88,9 +88,30 @@ fn users_of(state: &State, kind: Kind, id: &str) -> Vec<String> {
         Kind::Proto => "proto_id",
         Kind::Ssl => "client_cert_id",
         Kind::StreamRoute => "superior_id",
+        Kind::Secret => return readers_of(state, id),
         _ => return Vec::new(),
     };
     users_by(state, field, id)
+}
+
+/// The objects with references to secrets of this manager.
+fn readers_of(state: &State, manager: &str) -> Vec<String> {
+    let start = format!("$secret://{manager}/");
+    let reads = |object: &&Object| object.document.may_hold(SECRET) && has_text(&object.value(), &start);
+    state.all().filter(reads).map(|object| format!("{}/{}", object.kind.directory(), object.id)).collect()
+}
+
+/// What references to secret managers begin with. An encoder may write its slashes with backslashes.
+const SECRET: &str = "$secret:";
+
+/// Whether a text in the value begins so.
+fn has_text(value: &Value, start: &str) -> bool {
+    match value {
+        Value::String(text) => text.starts_with(start),
+        Value::Object(fields) => fields.values().any(|value| has_text(value, start)),
+        Value::Array(items) => items.iter().any(|item| has_text(item, start)),
+        _ => false,
+    }
 }
 
 fn users_by(state: &State, field: &str, id: &str) -> Vec<String> {

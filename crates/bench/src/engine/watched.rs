@@ -45,6 +45,7 @@ impl Watched {
             busiest_waited: share(busiest.1),
             memory_kib: self.listener.memory_kib(),
             processes: now.with_descendants(&self.listener.pids).len(),
+            is_gone: self.listener.pids.iter().all(|&pid| now.is_gone(pid, &self.tree)),
             comes_and_goes: now.comes_and_goes(&self.tree, &self.listener.pids),
             name: self.listener.name,
         }

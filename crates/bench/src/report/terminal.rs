@@ -159,6 +159,9 @@ fn processes(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
         "  client      {each:.2} us CPU per request, busiest thread {:.0} % of a core",
         client.busiest_thread * 100.0
     )?;
+    if let Some(server) = outcome.server.as_ref().filter(|server| server.is_gone) {
+        writeln!(out, "  server      CPU not measured: the process of {} ended during the run", server.name)?;
+    }
     if let (Some(server), Some(each)) = (&outcome.server, outcome.server_cpu_us()) {
         writeln!(
             out,

@@ -80,7 +80,7 @@ impl Tree {
     }
 
     /// Whether the process of `before` has ended. Another one may have its number.
-    fn is_gone(&self, pid: u32, before: &Tree) -> bool {
+    pub(crate) fn is_gone(&self, pid: u32, before: &Tree) -> bool {
         let then = before.get(pid).map(|then| then.began);
         self.get(pid).is_none_or(|now| then.is_some_and(|then| then != now.began))
     }

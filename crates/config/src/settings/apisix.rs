@@ -118,8 +118,9 @@ pub enum HttpRouter {
     UriWithParameter,
 }
 
-/// Whether a handshake may ask for this name.
+/// Whether a certificate may be for this name: that of a handshake, or `*.` and the rest of one.
 pub fn is_server_name(name: &str) -> bool {
+    let name = name.strip_prefix("*.").unwrap_or(name);
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 

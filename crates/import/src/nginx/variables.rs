@@ -163,7 +163,7 @@ impl<'a> Variables<'a> {
                 Part::Text(part) => text.push_str(part),
                 Part::Capture(digit) => {
                     return Err(Stop::closed(format!(
-                        "`${digit}` in `{value}` is a part of another expression's match"
+                        "`${digit}` in `{value}` is a part of a match, which is converted in replacements of `rewrite` only"
                     )));
                 }
                 Part::Variable(name) => text.push_str(&self.one(name)?),

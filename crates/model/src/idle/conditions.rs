@@ -23,14 +23,10 @@ const WORDS: [&str; 8] = [
 const OPERATORS: [&str; 11] = ["==", "~=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch"];
 
 /// Variables that get their value after the route is chosen, besides the families below.
-const LATE: [&str; 12] = [
+const LATE: [&str; 8] = [
     "consumer_name",
     "consumer_group_id",
     "credential_id",
-    "route_id",
-    "route_name",
-    "service_id",
-    "service_name",
     "balancer_ip",
     "balancer_port",
     "status",
@@ -38,7 +34,8 @@ const LATE: [&str; 12] = [
     "bytes_sent",
 ];
 /// Those that the match itself sets, for plugins.
-const MATCHED: [&str; 2] = ["matched_uri", "matched_host"];
+const MATCHED: [&str; 6] =
+    ["matched_uri", "matched_host", "route_id", "route_name", "service_id", "service_name"];
 const PARAMETERS: &str = "uri_param_";
 const LATE_FAMILIES: [&str; 3] = ["upstream_", "sent_http_", "resp_"];
 

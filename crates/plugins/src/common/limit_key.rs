@@ -138,22 +138,38 @@ fn of_key(conf: &Value) -> Vec<String> {
         }
         (_, true) if !key.contains('$') => format!("write ${key}, or key_type var"),
         (_, false) => {
-            let remark = Variable::remark(key);
-            return remark
-                .into_iter()
-                .map(|remark| format!("key: {remark}; the client's address is counted"))
-                .collect();
+            let unknown =
+                Variable::remark(key).map(|remark| format!("key: {remark}; the client's address is counted"));
+            let fleeting = || of_the_moment(key).map(|remark| format!("key: {remark}"));
+            return unknown.or_else(fleeting).into_iter().collect();
         }
         (_, true) => {
             let template = Template::compile(key);
-            let unknown = template.variables().filter_map(|variable| match variable {
-                Variable::Custom(name) => Variable::remark(name),
-                _ => None,
-            });
-            return unknown.map(|remark| format!("key: {remark}")).collect();
+            return template.variables().filter_map(doubt).map(|doubt| format!("key: {doubt}")).collect();
         }
     };
     vec![format!("the key {key} is not a variable, so the client's address is counted: {meant}")]
+}
+
+/// A key that is new with each request, or with each connection, counts to one.
+fn of_the_moment(name: &str) -> Option<String> {
+    let of_what = match name {
+        "request_id" | "apisix_request_id" | "msec" | "request_time" => "request",
+        "connection" | "remote_port" | "realip_remote_port" => "connection",
+        _ => return None,
+    };
+    Some(format!(
+        "each {of_what} has a {name} of its own and is counted by itself; count by remote_addr or consumer_name"
+    ))
+}
+
+/// What makes a variable of a key unfit to count by.
+fn doubt(variable: &Variable) -> Option<String> {
+    match variable {
+        Variable::Custom(name) => Variable::remark(name),
+        Variable::Named(named) => of_the_moment(named.name()),
+        _ => None,
+    }
 }
 
 /// Keys that have no value before a consumer is known.
@@ -203,11 +219,7 @@ fn of_rules(rules: &[Value]) -> Vec<String> {
                 "rules[{at}].key: {key} has no variable, so it applies to no request; write ${key}"
             ));
         }
-        let unknown = variables.find_map(|variable| match variable {
-            Variable::Custom(name) => Variable::remark(name),
-            _ => None,
-        });
-        unknown.map(|remark| format!("rules[{at}].key: {remark}"))
+        variables.find_map(doubt).map(|doubt| format!("rules[{at}].key: {doubt}"))
     };
     keys.enumerate().filter_map(of_key).collect()
 }

@@ -131,9 +131,7 @@ impl Apis {
             && let Some(admin) = &self.admin
         {
             let address = super::addresses::address(listener)?;
-            let socket = sockets
-                .bind(address)
-                .with_context(|| format!("cannot listen on {address} (deployment.admin.admin_listen)"))?;
+            let socket = sockets.bind(address).context("Admin API (deployment.admin.admin_listen)")?;
             let (admin, bounds, phase) = (admin.clone(), bounds(settings), sockets.phase());
             match (socket, super::admin_tls::accept(settings)?) {
                 (None, _) => {}
@@ -164,12 +162,10 @@ impl Apis {
             // Two gateways on one machine, neither with a configured address: traffic matters more than the
             // second's API.
             Err(error) if address.port() == DEFAULT_CONTROL_PORT => {
-                notices::warn(&format!(
-                    "no Control API: cannot listen on {address}: {error}; set apisix.control"
-                ));
+                notices::warn(&format!("no Control API: {error}; set apisix.control"));
                 Ok(None)
             }
-            Err(error) => Err(error).context(format!("cannot listen on {address} (apisix.control)")),
+            Err(error) => Err(error).context("Control API (apisix.control)"),
         }
     }
 }

@@ -43,7 +43,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// `None` where it has no effect, or is no name: the check of config.yaml says so.
+    /// `None` where it has no effect, or is not a host name: the check of config.yaml says so.
     fn of(settings: &Settings) -> Option<Wanted> {
         let name = settings.apisix.tls.fallback_sni.as_ref()?;
         if !settings.ends_tls() || !is_server_name(name) || settings.role == Role::ControlPlane {

@@ -475,14 +475,12 @@ impl Metrics {
             // second's page.
             Err(error) if address.port() == DEFAULT_PORT => {
                 super::notices::warn(&format!(
-                    "no metrics page: cannot listen on {address}: {error}; set plugin_attr.prometheus.export_addr"
+                    "no metrics page: {error}; set plugin_attr.prometheus.export_addr"
                 ));
                 return Ok(());
             }
             Err(error) => {
-                return Err(error).with_context(|| {
-                    format!("cannot listen on {address} for metrics (plugin_attr.prometheus.export_addr)")
-                });
+                return Err(error).context("metrics (plugin_attr.prometheus.export_addr)");
             }
         };
         let bounds = super::bounds::bounds(settings);

@@ -39,6 +39,11 @@ pub(crate) fn print_logged(message: &str) {
     }
 }
 
+/// What a list of objects that cannot be used says of those whose requests are not denied.
+pub(crate) fn except<'a>(mut reasons: impl Iterator<Item = &'a str>) -> &'static str {
+    if reasons.any(|reason| reason.contains("NOT refused")) { " (not where it says NOT refused)" } else { "" }
+}
+
 /// Before the logs are open, or where there are none.
 pub(crate) fn print(message: &str) {
     crate::say::complain!("{MARK}{message}");

@@ -101,7 +101,8 @@ impl Sockets {
         let of_address = |socket: &StdListener| tidegate_proxy::listeners::listens_at(socket, address);
         let socket = match inherited.iter().position(of_address) {
             Some(index) => inherited.swap_remove(index),
-            None => StdListener::bind(address).map_err(|error| port_owner::explained(address, error))?,
+            None => StdListener::bind(address)
+                .map_err(|error| tidegate_proxy::listeners::cannot_listen(address, error))?,
         };
         socket.set_nonblocking(true)?;
         lock(&self.kept).push(socket.try_clone()?);

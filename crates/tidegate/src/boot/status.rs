@@ -21,7 +21,7 @@ struct Status {
 pub(super) fn bind(settings: &Settings, sockets: &Sockets) -> anyhow::Result<Option<TcpListener>> {
     let Some(listener) = &settings.apisix.status else { return Ok(None) };
     let address = super::addresses::address(listener)?;
-    sockets.bind(address).with_context(|| format!("cannot listen on {address} for status (apisix.status)"))
+    sockets.bind(address).context("status (apisix.status)")
 }
 
 pub(super) fn serve(

@@ -122,9 +122,10 @@ fn report(before: &[Unusable], after: &[Unusable], is_file: bool) -> bool {
         true => (format!("with this file {objects} cannot be used"), "test"),
         false => (format!("with this config.yaml {objects} that could be used before cannot be"), "doctor"),
     };
+    let except = notices::except(new.iter().map(|rejected| rejected.reason.as_str()));
     let and = if is_file { "each with its line" } else { "with a remedy" };
     complain!(
-        "tidegate: {what}, and what they guard is denied:\n  {lines}\n`tidegate {verb}` names all, {and}"
+        "tidegate: {what}, and what they guard is denied{except}:\n  {lines}\n`tidegate {verb}` names all, {and}"
     );
     false
 }

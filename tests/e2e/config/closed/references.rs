@@ -103,6 +103,29 @@ fn in_etcd_in_any_order() {
 }
 
 #[test]
+fn the_deletion_of_a_secret_manager_names_who_reads_from_it() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    for id in ["w", "wide"] {
+        put(
+            &gateway,
+            &format!("secrets/vault/{id}"),
+            r#"{"uri":"http://127.0.0.1:1","prefix":"kv","token":"t"}"#,
+        );
+    }
+    put(
+        &gateway,
+        "consumers/a",
+        r#"{"username":"a","plugins":{"key-auth":{"key":"$secret://vault/w/a/b"}}}"#,
+    );
+    let unused = admin(&gateway, "DELETE", "secrets/vault/wide", "", "");
+    assert_eq!((unused.status(), unused.header("X-Tidegate-Warning")), (200, None));
+    let used = admin(&gateway, "DELETE", "secrets/vault/w", "", "");
+    assert_eq!(used.status(), 200);
+    let expected = Some("vault/w is still referenced by consumers/a");
+    assert_eq!(used.header("X-Tidegate-Warning"), expected);
+}
+
+#[test]
 fn a_forced_deletion_names_who_is_left() {
     let gateway = Gateway::start(EMBEDDED, None);
     put(&gateway, "upstreams/9", r#"{"nodes":{"127.0.0.1:1":1}}"#);

@@ -194,6 +194,29 @@ fn a_guard_that_slipped_out_of_its_route_opens_nothing() {
     }
 }
 
+/// A dash too many makes the guards of an item an item of their own.
+#[test]
+fn guards_that_a_dash_cut_off_open_nothing() {
+    let mocking = json!({"mocking": {"response_example": "x"}});
+    let guard = json!({"plugins": {"key-auth": {}}});
+    let route = json!({"id": 1, "uri": "/*", "plugins": mocking});
+    let of_service = json!({"id": 1, "uri": "/*", "service_id": "s", "plugins": mocking});
+    for (list, document, expected) in [
+        ("routes/2", json!({"routes": [route, guard]}), 503),
+        ("routes/2", json!({"routes": [route, {"vars": [["arg_a", "==", "b"]]}]}), 503),
+        ("services/2", json!({"routes": [of_service], "services": [{"id": "s"}, guard]}), 503),
+        ("", json!({"routes": [route, {"id": 2, "uri": "/b", "plugins": {"key-auth": {}}}]}), 200),
+    ] {
+        let gateway = Gateway::start(YAML_PROVIDER, Some(&document.to_string()));
+        let found = status_of(&gateway, "GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(found, expected, "{document}: {}", gateway.error_log());
+        if expected == 503 {
+            let said = format!("[{list}] has ");
+            assert!(gateway.error_log().contains(&said), "{}", gateway.error_log());
+        }
+    }
+}
+
 /// The auth service sees names as they are spelled, not as a trusted one.
 #[test]
 fn forward_auth_respells_no_name() {

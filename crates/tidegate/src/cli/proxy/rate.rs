@@ -20,7 +20,10 @@ pub(super) fn parse(text: &str) -> Result<Rate, String> {
         let count = count.parse().ok().filter(|count| (1..=1_000_000_000).contains(count))?;
         Some(Rate { count, window })
     };
-    parsed().ok_or_else(|| "give a number of requests and a unit, such as 100/s, 1000/m or 5000/h".to_owned())
+    parsed().ok_or_else(|| {
+        "give a number of requests, at most 1000000000, and a unit, such as 100/s, 1000/m or 5000/h"
+            .to_owned()
+    })
 }
 
 #[cfg(test)]
