@@ -22,7 +22,7 @@ pub mod settings;
 pub mod yaml;
 
 pub use admin_key::random_key;
-pub use load::{Loaded, Source, load, load_with, standing_warnings};
+pub use load::{LoadError, Loaded, Source, load, load_with, standing_warnings};
 pub use places::Places;
 pub use rules::{PUBLISHED_KEYS, believes_all};
 pub use settings::{Listener, Provider, Role, Settings};

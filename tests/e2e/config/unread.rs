@@ -6,7 +6,7 @@ use std::process::Command;
 use tidegate_testkit::gateway::binary;
 
 /// What is put into config.yaml, the line, and what is said; empty: nothing.
-const CASES: [(&str, &str, &str); 16] = [
+const CASES: [(&str, &str, &str); 17] = [
     (
         "nginx_config: {http: {real_ip_header: X_Real_IP, real_ip_from: [127.0.0.1], underscores_in_headers: 'off'}}",
         "1",
@@ -23,6 +23,7 @@ const CASES: [(&str, &str, &str); 16] = [
         "",
         "",
     ),
+    ("apisix: {proxy_protocol: {listen_http_port: 9181}}", "1", "the address in PROXY headers is not used"),
     (
         "apisix: {enable_admin: false}\ndeployment: {admin: {admin_listen: {ip: 127.0.0.1, port: 9180}}}",
         "2",

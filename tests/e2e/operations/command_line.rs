@@ -107,6 +107,28 @@ fn health_is_that_of_the_gateway() {
     assert!(said.contains("does not run; what answers on its ports is another one"), "{said}");
 }
 
+/// What a reload refuses must not have the container of a gateway that serves ended.
+#[test]
+fn an_edit_that_no_reload_takes_is_not_ill_health() {
+    let mut gateway = Gateway::start(EMBEDDED, None);
+    let file = gateway.prefix().join("conf/config.yaml");
+    let before = std::fs::read_to_string(&file).expect("readable");
+    let elsewhere = before.replacen(
+        &format!("port: {}", gateway.control.port()),
+        &format!("port: {}", tidegate_testkit::free_port()),
+        1,
+    );
+    assert_ne!(elsewhere, before);
+    for edited in [format!("{before}\nfoo: ["), elsewhere] {
+        std::fs::write(&file, &edited).expect("written");
+        let (well, said) = gateway.verb("health");
+        assert!(well && said.contains("the gateway runs with the settings of before and answers"), "{said}");
+    }
+    gateway.process.stop();
+    let (well, said) = gateway.verb("health");
+    assert!(!well && said.contains("is the gateway running?"), "{said}");
+}
+
 #[test]
 fn verbs_ask_at_addresses_of_version_6() {
     let config = EMBEDDED.replace("control: {ip: 127.0.0.1", "control: {ip: \"::1\"");

@@ -9,6 +9,7 @@ pub(super) fn warnings(settings: &Settings) -> Vec<Said> {
     said.extend(admin_off(settings));
     said.extend(streams(settings));
     said.extend(unbelieved_headers(settings));
+    said.extend(unused_headers(settings));
     said.extend(fallback_name(settings));
     if settings.provider == Provider::Etcd {
         said.extend(etcd(settings));
@@ -71,6 +72,17 @@ fn unbelieved_headers(settings: &Settings) -> Option<Said> {
     let message = "no peer's PROXY header is believed, so plugins, routes and logs see the balancer's address as the client's; name \
                    the balancer in nginx_config.stream.real_ip_from";
     (speaks && stream.real_ip_from.is_empty()).then(|| warn("apisix.stream_proxy.tcp", message))
+}
+
+/// The same of ports for HTTP, where nothing says how the client's address is found.
+fn unused_headers(settings: &Settings) -> Option<Said> {
+    const KEY: &str = "nginx_config.http.real_ip_header";
+    let ports = &settings.apisix.proxy_protocol;
+    let speaks = ports.http_port.is_some() || ports.https_port.is_some();
+    let is_left_open = speaks && !settings.places.is_set(KEY) && settings.role != Role::ControlPlane;
+    let message = "the address in PROXY headers is not used, so plugins, routes and logs see the balancer's address as the client's; set \
+                   nginx_config.http.real_ip_header to proxy_protocol and real_ip_from to the balancer's address";
+    is_left_open.then(|| warn("apisix.proxy_protocol", message))
 }
 
 fn fallback_name(settings: &Settings) -> Option<Said> {

@@ -7,8 +7,10 @@
 mod kept;
 mod key;
 
+use std::cmp::Reverse;
+
 use ahash::RandomState;
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashSet, HashTable};
 use parking_lot::Mutex;
 
 use kept::Kept;
@@ -101,24 +103,44 @@ impl<V: Forgettable> Shards<V> {
     }
 }
 
+/// Those with the most keys give way: one route's clients must not have another route's counts forgotten.
 fn forget_quarter<V: Forgettable>(shard: &mut Table<V>) {
-    let mut worths: Vec<f64> = shard.iter().map(|(_, value)| value.worth()).collect();
-    let quarter = worths.len() / 4;
+    let quarter = shard.len() / 4;
     if quarter == 0 {
         return shard.clear();
     }
-    let (_, cut, _) = worths.select_nth_unstable_by(quarter, f64::total_cmp);
+    let owners = largest(shard, quarter);
+    let gives_way = |key: &Key| owners.contains(&key.owner());
+    let theirs = shard.iter().filter(|(key, _)| gives_way(key));
+    let mut worths: Vec<f64> = theirs.map(|(_, value)| value.worth()).collect();
+    let Some(last) = quarter.checked_sub(1).filter(|last| *last < worths.len()) else { return };
+    let (_, cut, _) = worths.select_nth_unstable_by(last, f64::total_cmp);
     let cut = *cut;
     // Many may be worth the same: a quarter goes, no more.
     let mut left = quarter;
     for strictly in [true, false] {
-        shard.retain(|(_, value)| {
+        shard.retain(|(key, value)| {
             let least = if strictly { value.worth() < cut } else { value.worth() <= cut };
-            let goes = least && left > 0;
+            let goes = least && left > 0 && gives_way(key);
             left -= usize::from(goes);
             !goes
         });
     }
+}
+
+/// The owners with the most keys, who have `count` together.
+fn largest<V>(shard: &Table<V>, count: usize) -> HashSet<u64, RandomState> {
+    let mut counts: HashMap<u64, usize, RandomState> = HashMap::default();
+    shard.iter().for_each(|(key, _)| *counts.entry(key.owner()).or_default() += 1);
+    let mut counts: Vec<(u64, usize)> = counts.into_iter().collect();
+    counts.sort_unstable_by_key(|(_, count)| Reverse(*count));
+    let mut before = 0;
+    let taken = counts.into_iter().take_while(|(_, of_it)| {
+        let is_wanted = before < count;
+        before += of_it;
+        is_wanted
+    });
+    taken.map(|(owner, _)| owner).collect()
 }
 
 #[cfg(test)]
@@ -160,6 +182,30 @@ mod tests {
             left.find(shards.place(&key(number)).0, |(other, _)| *other == key(number)).is_some()
         };
         assert!((0..SHARD_LIMIT).all(|number| has(number) == (number >= SHARD_LIMIT / 4)));
+    }
+
+    #[test]
+    fn who_fills_a_shard_gives_way() {
+        let shards = Shards::<Until>::new("owners");
+        let mut shard = Table::new();
+        let mut fill = |owner: u64, count: usize, until: f64| {
+            for number in 0..count {
+                let mut text = owner.to_ne_bytes().to_vec();
+                // Long keys are distinguished by owner, too.
+                text.resize(8 + number % 2 * 80, b'x');
+                text.extend_from_slice(&number.to_be_bytes());
+                let key = Key::new(&text);
+                let (hash, _) = shards.place(&key);
+                shard.insert_unique(hash, (key, Until(until)), |(key, _)| shards.place(key).0);
+            }
+        };
+        fill(1, 100, 150.0);
+        let floods = 6;
+        (0..floods).for_each(|flood| fill(2 + flood, (SHARD_LIMIT - 100) / 6 + 1, 900.0));
+        let before = shard.len();
+        shards.make_room(&mut shard, 100.0);
+        assert_eq!(before - shard.len(), before / 4);
+        assert_eq!(shard.iter().filter(|(key, _)| key.owner() == 1).count(), 100);
     }
 
     #[test]

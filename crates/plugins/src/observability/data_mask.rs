@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_backtrack::SearchTime;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind};
+use tidegate_protocol::HeaderId;
 
 use self::{
     action::{Action, Masked, pairs},
@@ -116,9 +117,21 @@ impl Plugin for DataMask {
         if let Some(body) = &self.body {
             let client = request.remote_addr;
             let (body, is_coded) = (body.clone(), request.has_coded_body());
-            masked_body::mask(request, Arc::new(move |text| body.mask(text, is_coded, client)));
+            let is_form = is_form(request);
+            masked_body::mask(request, Arc::new(move |text| body.mask(text, is_coded, is_form, client)));
         }
     }
+}
+
+const FORM: &[u8] = b"application/x-www-form-urlencoded";
+
+/// Whether the types of the body say so; `None`: it has none.
+fn is_form(request: &Request) -> Option<bool> {
+    let mut types = request.head.headers.all_known(HeaderId::ContentType).peekable();
+    types.peek()?;
+    let essence =
+        |value: &[u8]| value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_vec();
+    Some(types.all(|value| essence(value).eq_ignore_ascii_case(FORM)))
 }
 
 fn mask_header(request: &mut Request, name: &str, action: &Action) {

@@ -78,6 +78,12 @@ pub(super) fn serving(place: &SharedOptions) -> anyhow::Result<Option<i32>> {
     running(&pid_file(place)?)
 }
 
+/// Whether the process that serves from this folder answers commands.
+pub(super) fn answers(place: &SharedOptions, patience: Duration) -> bool {
+    let is_serving = matches!(serving(place), Ok(Some(_)));
+    is_serving && pid_file(place).is_ok_and(|path| commands::unusable(&path, patience).is_ok())
+}
+
 fn find(place: &SharedOptions) -> anyhow::Result<Pid> {
     let path = pid_file(place)?;
     let pid = running(&path)?.and_then(Pid::from_raw);

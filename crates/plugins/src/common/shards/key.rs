@@ -6,6 +6,8 @@ use std::{
 };
 
 const LENGTH: usize = 48;
+/// What a key begins with: a number of the configuration that it is counted for.
+const OWNER: usize = 8;
 /// Keys up to this length are held unhashed: addresses, identifiers, names, behind the eight bytes of a scope.
 const LONGEST: usize = LENGTH - 1;
 /// In place of the length: what is held is a hash.
@@ -25,11 +27,17 @@ impl Key {
             held.copy_from_slice(text);
             *length = text.len() as u8;
         } else {
-            let bytes = hash(text).to_ne_bytes();
+            let owner = text.iter().copied().take(OWNER);
+            let bytes = owner.chain(hash(text).to_ne_bytes());
             held.iter_mut().zip(bytes).for_each(|(held, byte)| *held = byte);
             *length = HASHED;
         }
         Key(key)
+    }
+
+    /// The configuration that the key is counted for, by the number that its text begins with.
+    pub(super) fn owner(&self) -> u64 {
+        self.0.first_chunk().map_or(0, |owner| u64::from_ne_bytes(*owner))
     }
 }
 

@@ -31,8 +31,15 @@ impl Body {
         self.json.is_empty() && self.form.is_empty()
     }
 
-    /// The body with its fields masked: as JSON if there are rules for JSON and it is that, else as a form.
-    pub(super) fn mask(&self, text: &[u8], is_coded: bool, client: IpAddr) -> Option<Vec<u8>> {
+    /// The body with its fields masked: as JSON if there are rules for JSON and it is that, else as a form if it is one.
+    /// `is_form`: by its `Content-Type`, if it has one.
+    pub(super) fn mask(
+        &self,
+        text: &[u8],
+        is_coded: bool,
+        is_form: Option<bool>,
+        client: IpAddr,
+    ) -> Option<Vec<u8>> {
         if is_coded || text.len() > self.bytes {
             return None;
         }
@@ -44,7 +51,8 @@ impl Body {
                 Err(_) => return None,
             }
         }
-        Some(pairs(text, &self.form, self.fields, &time))
+        let is_form = is_form.unwrap_or_else(|| may_be_form(text));
+        is_form.then(|| pairs(text, &self.form, self.fields, &time))
     }
 
     fn mask_json(&self, mut document: Value, time: &SearchTime) -> Option<Vec<u8>> {
@@ -53,6 +61,11 @@ impl Body {
         }
         serde_json::to_vec(&document).ok()
     }
+}
+
+/// Whether it has no sign that browsers encode in forms, and other formats begin with or have between their parts.
+fn may_be_form(text: &[u8]) -> bool {
+    !text.trim_ascii_end().iter().any(|byte| byte.is_ascii_control() || b"<>{}[]\"".contains(byte))
 }
 
 /// A regular expression changes texts only.

@@ -10,8 +10,12 @@ fn plugin(rules: Value) -> DataMask {
 }
 
 fn masked(rules: Value, body: &str) -> Option<String> {
+    masked_of_type(rules, body, None)
+}
+
+fn masked_of_type(rules: Value, body: &str, is_form: Option<bool>) -> Option<String> {
     let client = std::net::IpAddr::from([127, 0, 0, 1]);
-    let masked = plugin(rules).body.expect("rules for bodies").mask(body.as_bytes(), false, client);
+    let masked = plugin(rules).body.expect("rules for bodies").mask(body.as_bytes(), false, is_form, client);
     masked.map(|text| String::from_utf8(text).expect("text"))
 }
 
@@ -102,8 +106,32 @@ fn a_body_of_another_kind() {
     assert_eq!(masked(rules.clone(), r#"{"a":1}"#).as_deref(), Some("{}"));
     let client = std::net::IpAddr::from([127, 0, 0, 1]);
     let body = plugin(rules).body.expect("rules for bodies");
-    assert_eq!(body.mask(b"a=1", true, client), None, "compressed");
-    assert_eq!(body.mask(&vec![b'a'; (1 << 20) + 1], false, client), None, "too long");
+    assert_eq!(body.mask(b"a=1", true, None, client), None, "compressed");
+    assert_eq!(body.mask(&vec![b'a'; (1 << 20) + 1], false, None, client), None, "too long");
+}
+
+/// Where the field to be masked is, is not known there.
+#[test]
+fn what_is_no_form_is_not_shown() {
+    let rules = json!([{"type": "body", "body_format": "urlencoded", "name": "a", "action": "remove"}]);
+    for body in
+        [r#"{"a":1}"#, "<a>1</a>", "--b\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--b--\r\n"]
+    {
+        assert_eq!(masked(rules.clone(), body), None, "{body}");
+        assert_eq!(masked_of_type(rules.clone(), body, Some(false)), None, "{body}");
+    }
+    assert_eq!(masked_of_type(rules.clone(), "a=1&b=2", Some(false)), None);
+    assert_eq!(masked_of_type(rules.clone(), "a=1&b={2}", Some(true)).as_deref(), Some("b={2}"));
+    assert_eq!(masked(rules, "a=1&b=2\n").as_deref(), Some("b=2\n"));
+    for (types, expected) in [
+        ("", None),
+        ("Content-Type: Application/X-WWW-form-urlencoded; charset=utf-8\r\n", Some(true)),
+        ("Content-Type: text/plain\r\n", Some(false)),
+        ("Content-Type: application/x-www-form-urlencoded\r\nContent-Type: text/plain\r\n", Some(false)),
+    ] {
+        let request = test_request::request(&format!("POST / HTTP/1.1\r\nHost: h\r\n{types}\r\n"));
+        assert_eq!(is_form(&request), expected, "{types}");
+    }
 }
 
 #[test]
