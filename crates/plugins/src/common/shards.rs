@@ -128,19 +128,19 @@ fn forget_quarter<V: Forgettable>(shard: &mut Table<V>) {
     }
 }
 
-/// The owners with the most keys, who have `count` together.
-fn largest<V>(shard: &Table<V>, count: usize) -> HashSet<u64, RandomState> {
+/// The owners with the most keys, who have `wanted` together, and those with as many as the last of them.
+fn largest<V>(shard: &Table<V>, wanted: usize) -> HashSet<u64, RandomState> {
     let mut counts: HashMap<u64, usize, RandomState> = HashMap::default();
     shard.iter().for_each(|(key, _)| *counts.entry(key.owner()).or_default() += 1);
-    let mut counts: Vec<(u64, usize)> = counts.into_iter().collect();
-    counts.sort_unstable_by_key(|(_, count)| Reverse(*count));
-    let mut before = 0;
-    let taken = counts.into_iter().take_while(|(_, of_it)| {
-        let is_wanted = before < count;
-        before += of_it;
-        is_wanted
-    });
-    taken.map(|(owner, _)| owner).collect()
+    let mut sorted: Vec<usize> = counts.values().copied().collect();
+    sorted.sort_unstable_by_key(|count| Reverse(*count));
+    let mut sum = 0;
+    let reaches = |count: &usize| {
+        sum += count;
+        sum >= wanted
+    };
+    let least = sorted.into_iter().find(reaches).unwrap_or_default();
+    counts.into_iter().filter(|(_, count)| *count >= least).map(|(owner, _)| owner).collect()
 }
 
 #[cfg(test)]

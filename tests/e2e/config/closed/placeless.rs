@@ -27,7 +27,6 @@ fn a_route_without_a_path_is_said_to_be_open() {
         ("", "routes/arr_1"),
         ("text", "routes/arr_1"),
         ("[{uri: /g}]", "routes/arr_1"),
-        ("{routes: [{id: g, uri: /g, plugins: {key-auth: {}}}]}", "routes/arr_1"),
     ] {
         let file = format!(
             "routes:\n- {item}\n- {{id: open, uri: '/*', plugins: {{mocking: {{response_example: x}}}}}}\n"

@@ -203,6 +203,11 @@ fn guards_that_a_dash_cut_off_open_nothing() {
     let of_service = json!({"id": 1, "uri": "/*", "service_id": "s", "plugins": mocking});
     for (list, document, expected) in [
         ("routes/2", json!({"routes": [route, guard]}), 503),
+        (
+            "routes/2",
+            json!({"routes": [route, {"routes": [{"id": 2, "uri": "/x", "plugins": {"key-auth": {}}}]}]}),
+            503,
+        ),
         ("routes/2", json!({"routes": [route, {"vars": [["arg_a", "==", "b"]]}]}), 503),
         ("services/2", json!({"routes": [of_service], "services": [{"id": "s"}, guard]}), 503),
         ("", json!({"routes": [route, {"id": 2, "uri": "/b", "plugins": {"key-auth": {}}}]}), 200),
