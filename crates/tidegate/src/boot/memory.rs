@@ -112,7 +112,13 @@ fn of_mimalloc() -> Value {
 mod tests {
     use super::*;
 
+    /// One test, in this order: options of the allocator are of the whole process, and stay.
     #[test]
+    fn large_buffers_are_given_back_at_once_and_later_by_a_thread() {
+        large_buffers_are_given_back();
+        a_thread_gives_back_what_others_have_freed();
+    }
+
     fn large_buffers_are_given_back() {
         let resident = || statistics().get("resident_bytes").and_then(Value::as_u64).unwrap_or_default();
         let before = resident();
@@ -121,7 +127,6 @@ mod tests {
         assert!(resident() < before + (128 << 20), "{before} and then {}", resident());
     }
 
-    #[test]
     fn a_thread_gives_back_what_others_have_freed() {
         let purged =
             || statistics().pointer("/mimalloc/purge_calls").and_then(Value::as_u64).unwrap_or_default();
