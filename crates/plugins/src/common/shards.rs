@@ -54,8 +54,8 @@ impl<V: Forgettable> Shards<V> {
         (hash, &self.shards[(hash >> SHARD_BITS_FROM) as usize % SHARDS])
     }
 
-    /// Edits the value of `key`, made when missing. A full shard first forgets stale values, then the quarter that is
-    /// worth least.
+    /// Edits the value of `key`, made when missing. A full shard first forgets stale values, then a quarter: of
+    /// the configurations with the most keys what is worth least.
     pub(crate) fn edit<R>(&self, key: &Key, now: f64, edit: impl FnOnce(&mut V) -> R) -> R {
         let (hash, shard) = self.place(key);
         let mut shard = shard.lock();
@@ -103,7 +103,7 @@ impl<V: Forgettable> Shards<V> {
     }
 }
 
-/// Those with the most keys give way: one route's clients must not have another route's counts forgotten.
+/// Configurations with the most keys give way: one route's clients must not have another route's counts forgotten.
 fn forget_quarter<V: Forgettable>(shard: &mut Table<V>) {
     let quarter = shard.len() / 4;
     if quarter == 0 {

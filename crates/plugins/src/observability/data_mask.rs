@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_backtrack::SearchTime;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind};
-use tidegate_protocol::HeaderId;
+use tidegate_protocol::{HeaderId, media_type};
 
 use self::{
     action::{Action, Masked, pairs},
@@ -123,15 +123,13 @@ impl Plugin for DataMask {
     }
 }
 
-const FORM: &[u8] = b"application/x-www-form-urlencoded";
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Whether the types of the body say so; `None`: it has none.
 fn is_form(request: &Request) -> Option<bool> {
     let mut types = request.head.headers.all_known(HeaderId::ContentType).peekable();
     types.peek()?;
-    let essence =
-        |value: &[u8]| value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_vec();
-    Some(types.all(|value| essence(value).eq_ignore_ascii_case(FORM)))
+    Some(types.all(|value| media_type::is(value, FORM)))
 }
 
 fn mask_header(request: &mut Request, name: &str, action: &Action) {
