@@ -69,6 +69,13 @@ impl EchoResponse {
     }
 
     /// Whether HTTP allows a body with it (RFC 9110 section 6.4.1).
+    /// For its delay. The runtime's clock has milliseconds: without a delay it would wait for the next one.
+    pub(crate) async fn wait(&self) {
+        if !self.delay.is_zero() {
+            tokio::time::sleep(self.delay).await;
+        }
+    }
+
     pub(crate) fn has_body(&self) -> bool {
         !matches!(self.status, 204 | 205 | 304)
     }

@@ -43,7 +43,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             Ok(request) => request,
             Err(error) => return connection.refuse(error).await,
         };
-        tokio::time::sleep(answer.delay).await;
+        answer.wait().await;
         if !connection.answer(&head, &answer, request, options).await? {
             return in_time(connection.stream.shutdown()).await;
         }

@@ -48,12 +48,12 @@ async fn exchange(
     let field = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
     let answer = EchoResponse::of(parts.uri.path().as_bytes(), field("accept"), options);
     if field("content-type").is_some_and(|kind| kind.starts_with(b"application/grpc")) {
-        tokio::time::sleep(answer.delay).await;
+        answer.wait().await;
         return call(&parts.headers, body, respond, options).await;
     }
     let mut capture = Capture::new(head(&parts));
     pieces(body, |piece| capture.body(piece)).await?;
-    tokio::time::sleep(answer.delay).await;
+    answer.wait().await;
     let status = StatusCode::from_u16(answer.status).unwrap_or_default();
     let mut response = Response::builder().status(status);
     let has_body = answer.has_body() && parts.method != http::Method::HEAD;

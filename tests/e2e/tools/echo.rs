@@ -37,6 +37,20 @@ fn curl(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// A delay of nothing must not last to the next millisecond.
+#[test]
+fn without_a_delay_it_answers_at_once() {
+    let echo = echo(&["--size", "5"]);
+    let mut client = echo.client();
+    let fastest = (0..100).map(|_| {
+        let begun = Instant::now();
+        assert_eq!(client.get("h", "/").expect("an answer").status(), 200);
+        begun.elapsed()
+    });
+    let fastest = fastest.min().unwrap_or_default();
+    assert!(fastest < Duration::from_micros(800), "{fastest:?}");
+}
+
 #[test]
 fn the_request_comes_back_as_it_was() {
     let mut echo = echo(&[]);

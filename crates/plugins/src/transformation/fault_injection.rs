@@ -184,7 +184,8 @@ impl Plugin for FaultInjection {
 }
 
 async fn inject(request: &mut Request, delay: Option<Duration>, abort: Option<&Abort>) -> Verdict {
-    if let Some(delay) = delay {
+    // Without a length it would last to the next millisecond.
+    if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
         tokio::time::sleep(delay).await;
     }
     abort.map_or(Ok(()), |abort| Err(Box::new(abort.reply(request))))
