@@ -1,44 +1,30 @@
 #!/usr/bin/env python3
 """What a plugin in WebAssembly costs that sets one header field of each response (docs/guide/wasm).
 
-Two routes of one gateway, with and without the plugin, are asked in turn as fast as the gateway answers. Shown is the processor time of
-the gateway's process for each request. --module measures another module, with --conf as its configuration. Then a filter that loops
-for ever is asked, and other requests beside it: shown is when its requests end. The gateway is the release binary; TIDEGATE_BIN names
-another.
+Two routes of one gateway, with and without the plugin, are asked in turns of a tenth of a second under full load (64 connections): the
+gateway's worker is on core 0, the upstream and the load on core 1. Shown is the processor time of the gateway's process for each request.
+--module measures another module, with --conf as its configuration. Then a filter that loops for ever is asked, and other requests beside
+it: shown is when its requests end. The gateway is the release binary; TIDEGATE_BIN names another.
 
-    perf/wasm.py [--seconds 5] [--rounds 9] [--loops 20] [--module FILE] [--conf TEXT]
+    perf/wasm.py [--seconds 3] [--rounds 9] [--loops 20] [--module FILE] [--conf TEXT]
 """
 
 import argparse
 import http.client
 import json
 import os
-import signal
 import statistics
-import subprocess
 import tempfile
 import threading
 import time
 
-from ext_plugin import BINARY, ROOT, cpu_seconds, free_port, wait_for
+from harness import processes, routes, tidegate
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Microseconds: what a request may cost with the plugin beyond one without.
 MOST_CPU_US = 2
 # Milliseconds, on a machine that does nothing else: when a request ends whose filter does not.
 MOST_LOOP_MS = 50
-CONFIG = """
-apisix:
-  node_listen: [{{ip: 127.0.0.1, port: {http}}}]
-  ssl: {{enable: false}}
-  enable_admin: false
-  enable_control: false
-nginx_config: {{worker_processes: 1, http: {{enable_access_log: false}}}}
-deployment: {{role: data_plane, role_data_plane: {{config_provider: yaml}}}}
-wasm:
-  plugins:
-    - {{name: measured, priority: 1, file: {module}}}
-    - {{name: endless, priority: 2, file: {endless}}}
-"""
 
 
 def endless():
@@ -90,67 +76,51 @@ def loop(port, count):
     return statistics.median(took) <= MOST_LOOP_MS
 
 
-def measure(folder, pid, url, seconds):
-    result = os.path.join(folder, "result.json")
-    command = [BINARY, "bench", url, "-q", "-c", "16", "-t", "1", "-d", f"{seconds}s", "--json", result]
-    before = cpu_seconds(pid)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    cpu = cpu_seconds(pid) - before
-    with open(result) as file:
-        found = json.load(file)
-    assert found["bad_statuses"] == 0 and not found["failures"], found["statuses"]
-    # Of the bench's warm-up, too; it is as long on both routes.
-    return cpu / found["requests"] * 1e6
-
-
-def serve(folder, port, upstream, module, conf):
-    os.makedirs(f"{folder}/conf")
-    os.makedirs(f"{folder}/logs")
-    target = {"type": "roundrobin", "nodes": {f"127.0.0.1:{upstream}": 1}}
-    routes = [{"id": "plain", "uri": "/plain", "upstream": target},
+def serve(folder, binary, upstream, module, conf):
+    ports = {name: processes.free_port() for name in ("http", "control", "metrics")}
+    target = tidegate.node(upstream)
+    listed = [{"id": "plain", "uri": "/plain", "upstream": target},
               {"id": "wasm", "uri": "/wasm", "upstream": target, "plugins": {"measured": {"conf": conf}}},
               {"id": "endless", "uri": "/endless", "upstream": target, "plugins": {"endless": {"conf": "x"}}}]
+    command = tidegate.command(binary, folder, ports, {"routes": listed})
     with open(f"{folder}/endless.wasm", "wb") as file:
         file.write(endless())
-    with open(f"{folder}/conf/config.yaml", "w") as file:
-        file.write(CONFIG.format(http=port, module=module, endless=f"{folder}/endless.wasm"))
-    with open(f"{folder}/conf/apisix.yaml", "w") as file:
-        file.write(json.dumps({"routes": routes}) + "\n#END\n")
-    log = open(f"{folder}/gateway.log", "w")
-    return subprocess.Popen([BINARY, "run", "--prefix", folder, "-c", f"{folder}/conf/config.yaml"], stdout=log, stderr=log)
+    plugins = [{"name": "measured", "priority": 1, "file": module}, {"name": "endless", "priority": 2, "file": f"{folder}/endless.wasm"}]
+    with open(os.path.join(folder, "conf", "config.yaml"), "a") as file:
+        file.write(f"wasm: {json.dumps({'plugins': plugins})}\n")
+    gateway = processes.Server("gateway", command, processes.GATEWAY_CORE, folder)
+    gateway.wait_for_port(ports["http"])
+    return gateway, ports["http"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--loops", type=int, default=20)
     parser.add_argument("--module", default=f"{ROOT}/docs/guide/wasm/greet.wasm")
     parser.add_argument("--conf", default="hello")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        port, upstream = free_port(), free_port()
-        echo = subprocess.Popen([BINARY, "echo", "-p", str(upstream), "--size", "5"], stdout=subprocess.DEVNULL)
-        gateway = serve(folder, port, upstream, os.path.abspath(asked.module), asked.conf)
+    os.environ["PATH"] += ":/usr/sbin"
+    os.sched_setaffinity(0, {processes.load_core()})
+    with tempfile.TemporaryDirectory(prefix="tidegate-wasm-") as folder:
+        os.chmod(folder, 0o755)
+        upstream, node = routes.upstream(folder)
+        gateway, port = serve(folder, tidegate.find_binary(ROOT), node, os.path.abspath(asked.module), asked.conf)
         try:
-            wait_for(upstream)
-            wait_for(port)
-            added = []
-            for number in range(asked.rounds + 1):
-                plain, wasm = (measure(folder, gateway.pid, f"http://127.0.0.1:{port}/{path}", asked.seconds if number else 1)
-                               for path in ("plain", "wasm"))
-                if number:
-                    added.append(wasm - plain)
-                    print(f"CPU {plain:.2f} and {wasm:.2f} us", flush=True)
+            pair = routes.Pair(gateway.pids()[0], port, "/plain", "/wasm", folder)
+            pair.warm_up()
+            rounds = []
+            for _ in range(asked.rounds):
+                rounds.append(pair.cpu_us(asked.seconds))
+                print("CPU {:.2f} and {:.2f} us".format(*rounds[-1]), flush=True)
             ends = loop(port, asked.loops)
         finally:
-            gateway.send_signal(signal.SIGTERM)
-            gateway.wait(20)
-            echo.kill()
-            echo.wait()
-    cpu = statistics.median(added)
-    print(f"the plugin takes {cpu:.2f} us of the gateway's process (at most {MOST_CPU_US}), {min(added):.2f} to {max(added):.2f}")
-    return 0 if cpu <= MOST_CPU_US and ends else 1
+            gateway.stop()
+            upstream.stop()
+    cost, low, high = routes.added(rounds)
+    print(f"the plugin takes {cost:.2f} us of a request (at most {MOST_CPU_US}), {low:.2f} to {high:.2f}")
+    return 0 if ends and cost <= MOST_CPU_US else 1
 
 
 if __name__ == "__main__":
