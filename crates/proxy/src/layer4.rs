@@ -4,8 +4,10 @@
 //! begin (PROXY header, TLS, server name) -> guide (route, plugins) -> reach (a node) -> relay -> end (log)
 //! ```
 //!
-//! `established` is what a session holds with its node. `relay` copies, or has `splice` move bytes through one of `pipes`; where the route names a protocol, `calls` shows it each byte. Datagrams
-//! are in `udp`: `batch` receives and sends, `link` is a session's socket to its node, `serve` takes the node's datagrams.
+//! `established` is what a session holds with its node. `relay` copies, or has `splice` move bytes through one of `pipes`; where the route
+//! names a protocol, `calls` shows it each byte. `silence` says when a session is parked and when it ends; `idle` parks it, and `parking`
+//! has its sockets meanwhile. Datagrams are in `udp`: `batch` receives and sends, `link` is a session's socket to its node, `serve` takes the
+//! node's datagrams.
 //!
 //! Nodes are chosen, checked and connected to as for requests: `balancer.rs`, `dial.rs`, crate `balancing`.
 
@@ -16,9 +18,12 @@ mod established;
 mod facts;
 mod guide;
 mod hello;
+mod idle;
+pub(crate) mod parking;
 pub(crate) mod pipes;
 mod reach;
 mod relay;
+mod silence;
 mod splice;
 pub(crate) mod udp;
 pub(crate) mod unanswered;
@@ -33,7 +38,12 @@ use std::{
 
 use tokio::net::TcpStream;
 
-use self::{begin::Begun, established::Established, relay::Relay};
+use self::{
+    begin::Begun,
+    established::{Ends, Established},
+    relay::Relay,
+    silence::Silence,
+};
 use crate::{
     linger,
     open::Open,
@@ -118,7 +128,16 @@ async fn establish(
     };
     match reached.await {
         Ok((slot, node)) => {
-            let established = Established { session, route, client, node, timer, _open: open, _slot: slot };
+            let established = Established {
+                session,
+                route,
+                ends: Ends::Open(client, node.stream),
+                silence: Silence::new(node.idle_ms),
+                timer,
+                _in_flight: node.in_flight,
+                _open: open,
+                _slot: slot,
+            };
             Some((Box::new(established), early))
         }
         Err(status) => {

@@ -17,12 +17,11 @@ pub(crate) const PIECE_BYTES: usize = 16 * 1024;
 /// What other sessions read at once.
 pub(crate) const LARGE_PIECE_BYTES: usize = 64 * 1024;
 
-/// One direction: what was read and could not be written at once.
+/// One direction.
 #[derive(Default)]
 pub(crate) struct Direction {
-    data: Vec<u8>,
-    start: usize,
-    end: usize,
+    /// What was read and could not be written at once. Apart, since most have none.
+    waiting: Option<Box<Waiting>>,
     /// The reading side has ended.
     pub(crate) closed: bool,
     /// The writing side has been shut down.
@@ -31,6 +30,22 @@ pub(crate) struct Direction {
     pub(crate) taken: u64,
     /// Bytes that were written.
     pub(crate) moved: u64,
+}
+
+struct Waiting {
+    data: Vec<u8>,
+    /// Written so far.
+    start: usize,
+}
+
+impl Waiting {
+    fn new(data: &[u8]) -> Option<Box<Waiting>> {
+        (!data.is_empty()).then(|| Box::new(Waiting { data: data.to_vec(), start: 0 }))
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.data.get(self.start..).unwrap_or_default()
+    }
 }
 
 /// Which side of a direction has failed.
@@ -52,8 +67,12 @@ pub(crate) enum Moved {
 impl Direction {
     /// With bytes that go first.
     pub(crate) fn holding(early: &[u8]) -> Direction {
-        let (data, end) = (early.to_vec(), early.len());
-        Direction { data, end, taken: end as u64, ..Direction::default() }
+        Direction { waiting: Waiting::new(early), taken: early.len() as u64, ..Direction::default() }
+    }
+
+    /// Whether nothing waits to be written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_none()
     }
 
     /// Whether the end has been passed on.
@@ -85,18 +104,19 @@ impl Direction {
         mut write: impl FnMut(&mut Context<'_>, Option<&[u8]>) -> Poll<io::Result<usize>>,
     ) -> Poll<Result<Moved, Broken>> {
         loop {
-            while self.start < self.end {
-                let data = self.data.get(self.start..self.end).unwrap_or_default();
-                match write(context, Some(data)) {
+            while let Some(waiting) = &mut self.waiting {
+                match write(context, Some(waiting.rest())) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(count @ 1..)) => {
-                        self.start += count;
+                        waiting.start += count;
                         self.moved += count as u64;
                     }
                     Poll::Ready(_) => return Poll::Ready(Err(Broken::Writing)),
                 }
+                if waiting.rest().is_empty() {
+                    self.waiting = None;
+                }
             }
-            (self.data, self.start, self.end) = (Vec::new(), 0, 0);
             if self.closed {
                 return self.poll_end(|| write(context, None));
             }
@@ -144,7 +164,7 @@ impl Direction {
         while !data.is_empty() {
             match write(context, Some(data)) {
                 Poll::Pending => {
-                    (self.data, self.start, self.end) = (data.to_vec(), 0, data.len());
+                    self.waiting = Waiting::new(data);
                     return Poll::Pending;
                 }
                 Poll::Ready(Ok(count @ 1..)) => {

@@ -47,6 +47,14 @@ impl Deadlines {
         }
     }
 
+    /// Wakes the one that waits with the timer of this slot, if there is one.
+    pub(crate) fn wake(&self, slot: u64) {
+        let wakers = self.wakers.borrow();
+        if let Some(Some(waker)) = usize::try_from(slot).ok().and_then(|slot| wakers.get(slot)) {
+            waker.wake_by_ref();
+        }
+    }
+
     /// Wakes all waiters: something that concerns all of them has changed.
     pub(crate) fn wake_all(&self) {
         for waker in self.wakers.borrow().iter().flatten() {
@@ -103,6 +111,11 @@ pub(crate) struct Timer {
 impl Timer {
     pub(crate) fn new(deadlines: &'static Deadlines) -> Timer {
         Timer { deadlines, index: deadlines.allocate() }
+    }
+
+    /// Its number, for [`Deadlines::wake`].
+    pub(crate) fn slot(&self) -> u64 {
+        self.index.into()
     }
 
     /// Remembers which task to wake; once per task.

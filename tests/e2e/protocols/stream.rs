@@ -4,6 +4,7 @@ mod balancing;
 mod guards;
 mod limits;
 mod mqtt;
+mod parking;
 mod plugins;
 mod protocols;
 mod rounds;

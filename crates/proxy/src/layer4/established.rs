@@ -4,16 +4,26 @@ use std::sync::Arc;
 
 use tidegate_plugin_api::{Session, stream_route::StreamRoute};
 
-use super::{guide::Slot, reach::Reached};
-use crate::{open::Open, stream::Stream, timers::Timer};
+use super::{guide::Slot, parking::Parked, silence::Silence};
+use crate::{balancer::InFlight, open::Open, stream::Stream, timers::Timer};
 
 /// A session with its node.
 pub(super) struct Established {
     pub(super) session: Box<Session>,
     pub(super) route: Arc<StreamRoute>,
-    pub(super) client: Stream,
-    pub(super) node: Reached,
+    pub(super) ends: Ends,
+    pub(super) silence: Silence,
     pub(super) timer: Timer,
+    pub(super) _in_flight: InFlight,
     pub(super) _open: Open,
     pub(super) _slot: Slot,
+}
+
+/// Its connections, of the client and to the node.
+pub(super) enum Ends {
+    Open(Stream, Stream),
+    /// It has been silent for a while.
+    Parked(Parked),
+    /// The system did not give them back.
+    Lost,
 }

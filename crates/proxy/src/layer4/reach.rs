@@ -30,7 +30,7 @@ use crate::{
 pub(super) struct Reached {
     pub stream: Stream,
     pub idle_ms: u64,
-    _in_flight: InFlight,
+    pub in_flight: InFlight,
 }
 
 /// A plugin's choice, else the route's.
@@ -119,7 +119,7 @@ pub(super) async fn connect_next(
                     upstream.balancer.report(peer.index, Source::Passive, HealthSignal::Success);
                 }
                 let idle_ms = idle_ms(worker, &upstream);
-                return Ok(Reached { stream, idle_ms, _in_flight: in_flight });
+                return Ok(Reached { stream, idle_ms, in_flight });
             }
             Err(kind) => {
                 drop(in_flight);

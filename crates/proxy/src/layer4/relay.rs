@@ -11,7 +11,15 @@ use std::{
 
 use tidegate_plugin_api::{Session, stream_route::RouteProtocol};
 
-use super::{calls::Calls, end, established::Established, pipes::Pipes, splice::Spliced};
+use super::{
+    calls::Calls,
+    end,
+    established::{Ends, Established},
+    idle,
+    pipes::Pipes,
+    silence::{Due, Outcome},
+    splice::Spliced,
+};
 use crate::{
     relay::{Broken, Direction, LARGE_PIECE_BYTES, Moved, PIECE_BYTES},
     sessions::{DRAINED_IDLE_MS, Listed},
@@ -152,6 +160,12 @@ impl Ways {
         self.up.direction.is_over() != self.down.direction.is_over()
     }
 
+    /// Nothing waits to be passed on, and no protocol looks at what comes.
+    fn is_empty(&self) -> bool {
+        let ways = [&self.up, &self.down];
+        self.calls.is_none() && ways.iter().all(|way| way.direction.is_empty() && way.spliced.is_empty())
+    }
+
     fn is_paused(&self) -> bool {
         self.calls.as_ref().is_some_and(|calls| calls.is_paused())
     }
@@ -184,33 +198,30 @@ pub(super) struct Relay {
     established: Box<Established>,
     listed: Listed,
     ways: Ways,
-    idle_ms: u64,
     is_half: bool,
     is_attached: bool,
 }
 
 impl Relay {
     /// `early` is sent to the node first.
-    pub(super) fn new(worker: &'static Worker, established: Box<Established>, early: Vec<u8>) -> Relay {
+    pub(super) fn new(worker: &'static Worker, mut established: Box<Established>, early: Vec<u8>) -> Relay {
         let ways = Ways::new(established.route.protocol.as_ref(), early);
-        let idle_ms = established.node.idle_ms;
-        established.timer.set(idle_ms);
+        let Established { silence, timer, .. } = &mut *established;
+        silence.renew(worker.deadlines.now_ms(), timer);
         let listed = Listed::new(worker, &established.session);
-        Relay { worker, established, listed, ways, idle_ms, is_half: false, is_attached: false }
+        Relay { worker, established, listed, ways, is_half: false, is_attached: false }
     }
 
     /// Moves what can be moved. Ready: the session is over.
     fn poll_ways(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Established { session, route, client, node, timer, .. } = &mut *self.established;
-        let (ways, node) = (&mut self.ways, &mut node.stream);
+        let Established { session, route, ends, silence, timer, .. } = &mut *self.established;
+        let Ends::Open(client, node) = ends else { return Poll::Ready(()) };
+        let now_ms = self.worker.deadlines.now_ms();
+        let ways = &mut self.ways;
         let before = ways.bytes();
         let moved = ways.poll(context, &self.worker.pipes, client, node);
         if ways.bytes() != before {
-            if self.is_half {
-                timer.set_idle(self.idle_ms)
-            } else {
-                timer.set(self.idle_ms)
-            }
+            silence.renew(now_ms, timer);
             if session.log.first_byte_after.is_none() && ways.down.direction.taken > 0 {
                 session.log.first_byte_after = Some(session.started.elapsed());
             }
@@ -221,14 +232,47 @@ impl Relay {
         let is_broken = flushed.iter().any(|flushed| matches!(flushed, Poll::Ready(Err(_))));
         if ways.is_half() && !self.is_half {
             self.is_half = true;
-            self.idle_ms = self.idle_ms.min(HALF_CLOSED_IDLE_MS);
-            timer.set_idle(self.idle_ms);
+            silence.make_evictable(HALF_CLOSED_IDLE_MS, now_ms, timer);
         }
-        let is_silent = timer.expired() && !ways.is_paused();
-        match is_broken || is_over(moved, client, node) || is_silent {
+        match is_broken || is_over(moved, client, node) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         }
+    }
+
+    /// Ready: the session has been silent for too long.
+    fn poll_silence(&mut self) -> Poll<()> {
+        let Established { ends, silence, timer, .. } = &mut *self.established;
+        let now_ms = self.worker.deadlines.now_ms();
+        match silence.due(now_ms, timer) {
+            Due::Nothing => return Poll::Pending,
+            Due::End if !self.ways.is_paused() => return Poll::Ready(()),
+            Due::End => return Poll::Pending,
+            Due::Park => {}
+        }
+        let outcome = match self.ways.is_empty() {
+            true => idle::park(self.worker, timer.slot(), ends),
+            // What moves later counts as activity.
+            false => Outcome::Unable,
+        };
+        silence.wait(outcome, now_ms, timer);
+        match ends {
+            Ends::Lost => Poll::Ready(()),
+            Ends::Open(..) | Ends::Parked(_) => Poll::Pending,
+        }
+    }
+
+    /// Whether the session is not parked, or no longer.
+    fn is_awake(&mut self) -> bool {
+        let Established { ends, silence, .. } = &mut *self.established;
+        if !matches!(ends, Ends::Parked(_)) {
+            return true;
+        }
+        let is_awake = idle::unpark(self.worker, ends);
+        if is_awake {
+            silence.end_parking();
+        }
+        is_awake
     }
 
     /// Logs what the session moved.
@@ -256,11 +300,15 @@ impl Future for Relay {
             relay.listed.attach(context);
         }
         if !relay.listed.is_closing() {
-            if relay.listed.is_draining() && relay.idle_ms > DRAINED_IDLE_MS {
-                relay.idle_ms = DRAINED_IDLE_MS;
-                relay.established.timer.set(relay.idle_ms);
+            let Established { silence, timer, .. } = &mut *relay.established;
+            if relay.listed.is_draining() && silence.limit_ms() > DRAINED_IDLE_MS {
+                silence.shorten(DRAINED_IDLE_MS, relay.worker.deadlines.now_ms(), timer);
             }
-            ready!(relay.poll_ways(context));
+            if (!relay.is_awake() || relay.poll_ways(context).is_pending())
+                && relay.poll_silence().is_pending()
+            {
+                return Poll::Pending;
+            }
         }
         relay.end();
         Poll::Ready(())

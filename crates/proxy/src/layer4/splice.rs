@@ -29,6 +29,11 @@ pub(super) struct Spliced {
 }
 
 impl Spliced {
+    /// No bytes are in the pipe.
+    pub(super) fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
     /// Moves bytes while much comes at once. Ready: the rest, which may be the end alone, is better copied.
     pub(super) fn poll(
         &mut self,

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use crate::{
     exchange::Crowded,
     http2::pool::Http2Pool,
-    layer4::{pipes::Pipes, unanswered::Unanswered},
+    layer4::{parking::Parking, pipes::Pipes, unanswered::Unanswered},
     pool::{Pool, own::OwnPool},
     runtime::Runtime,
 };
@@ -19,6 +19,7 @@ pub(crate) struct Worker {
     pub(crate) crowded: Crowded,
     pub(crate) unanswered: Unanswered,
     pub(crate) pipes: Pipes,
+    pub(crate) parking: Parking,
 }
 
 impl Worker {
@@ -31,6 +32,7 @@ impl Worker {
             crowded: Crowded::default(),
             unanswered: Unanswered::default(),
             pipes: Pipes::default(),
+            parking: Parking::default(),
         }
     }
 }
