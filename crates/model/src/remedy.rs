@@ -152,6 +152,12 @@ fn of_fault(fault: &Fault) -> Option<String> {
         return one.strip_prefix("it needs ").map(|one| format!("write only one of them: {one}"));
     }
     if what.starts_with("object matches none of the required") {
+        if fault.last() == "id" || fault.last().ends_with("_id") {
+            return Some(
+                "an id has at most 64 letters, digits, \"-\", \"_\" and \".\", or is a whole number of at least 1"
+                    .to_owned(),
+            );
+        }
         return alternatives(fault.schema?.get("anyOf")?);
     }
     if what == "matches none of the enum values" {
@@ -345,6 +351,11 @@ mod tests {
             Kind::Route,
             &of("property \"remote_addr\" validation failed: object matches none of the required"),
             Some("10.0.0.0/8"),
+        );
+        check(
+            Kind::Route,
+            &of("property \"service_id\" validation failed: object matches none of the required"),
+            Some("at most 64 letters"),
         );
         check(
             Kind::Upstream,

@@ -12,7 +12,8 @@ mod rewriting;
 mod runner_time;
 mod table;
 
-use tidegate_plugin_api::{BuildContext, Phases, PluginDef, Request, Verdict};
+use serde_json::Value;
+use tidegate_plugin_api::{BuildContext, Phases, PluginDef, Request, Verdict, host};
 
 use self::{
     call::Failure,
@@ -26,11 +27,26 @@ pub(crate) const SHARED: PluginDef = PluginDef {
     version: 0.1,
     phases: Phases::NONE,
     schema: include_str!("ext_plugin.json"),
+    remarks,
     ..PluginDef::DEFAULT
 };
 
+/// Whether config.yaml has a runner.
+fn remarks(conf: &Value) -> Vec<String> {
+    let settings = host().and_then(|host| host.settings.get("ext-plugin"));
+    let has = |name: &str| settings.and_then(|settings| settings.get(name)).is_some();
+    if host().is_none() || has("cmd") || has("path_for_test") {
+        return Vec::new();
+    }
+    let follows = match conf.get("allow_degradation") {
+        Some(Value::Bool(true)) => "requests go on without it",
+        _ => "requests are answered 503",
+    };
+    vec![format!("config.yaml has no ext-plugin.cmd, which starts the plugin runner: {follows}")]
+}
+
 /// Reads a configuration of the plugin.
-pub(crate) fn hook(plugin: &str, conf: &serde_json::Value, context: &BuildContext) -> Result<Hook, String> {
+pub(crate) fn hook(plugin: &str, conf: &Value, context: &BuildContext) -> Result<Hook, String> {
     Hook::new(plugin, conf, context)
 }
 

@@ -194,7 +194,7 @@ pub(crate) fn of_request(
         Ok(Explanation {
             method: copy.head.method.as_str().to_owned(),
             host: String::from_utf8_lossy(&copy.host).into_owned(),
-            path: String::from_utf8_lossy(&copy.path).into_owned(),
+            path: String::from_utf8_lossy(shown_path(&copy)).into_owned(),
             client: copy.remote_addr,
             candidates,
             more,
@@ -211,6 +211,15 @@ pub(crate) fn of_request(
             asked: routed.map(|_| Box::new(copy)),
         })
     })
+}
+
+/// Of a path that the gateway refuses to read, what was asked for.
+fn shown_path(request: &Request) -> &[u8] {
+    let target = request.head.target();
+    match request.path.is_empty() {
+        true => target.split(|byte| *byte == b'?').next().unwrap_or(target),
+        false => &request.path,
+    }
 }
 
 fn copy_of(request: &Request) -> Request {

@@ -86,6 +86,12 @@ fn cases() -> Vec<(Value, &'static str)> {
             "the folder /nonexistent/x does not exist",
         ),
         (plugin("file-logger", json!({"path": "/tmp"})), "file-logger: path: /tmp is a folder"),
+        (plugin("file-logger", json!({"path": "conf/config.yaml"})), "is in the gateway's folder conf"),
+        (plugin("chaitin-waf", json!({})), "chaitin-waf.nodes: plugin_metadata/chaitin-waf has none"),
+        (
+            plugin("ext-plugin-pre-req", json!({"conf": [{"name": "a", "value": "b"}]})),
+            "ext-plugin.cmd, which starts the plugin runner: requests are",
+        ),
         (
             plugin("request-validation", json!({"body_schema": {"type": "object", "maxLength": 3}})),
             "body_schema at #: \"maxLength\" has no effect beside type object",

@@ -16,7 +16,10 @@ pub(super) const CACHES: &[Row] = &[
             "limit-count、limit-req、limit-conn 与 api-breaker 的键：64 个分片中的每一个",
         ],
         Const("plugins/src/common/shards.rs", "SHARD_LIMIT", Count),
-        FORGOTTEN,
+        [
+            "nothing; those that end soonest are forgotten, of the configurations with the most, and a log line",
+            "无影响；键最多的配置中最早到期的被遗忘，并写日志",
+        ],
     ),
     row(
         ["Counts of limit-count that wait for Redis", "limit-count 等待写入 Redis 的计数"],

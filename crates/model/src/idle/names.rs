@@ -7,8 +7,16 @@ use serde_json::Value;
 use crate::{Kind, Object, Objects, PluginCatalog};
 
 /// An object without any of these fields names no other object.
-const WORDS: [&str; 7] =
-    ["anonymous_consumer", "consumer-restriction", "acl", "sla", "traffic-split", "grpc-transcode", ORIGINS];
+const WORDS: [&str; 8] = [
+    "anonymous_consumer",
+    "consumer-restriction",
+    "acl",
+    "sla",
+    "traffic-split",
+    "grpc-transcode",
+    ORIGINS,
+    "chaitin-waf",
+];
 
 const ORIGINS: &str = "allow_origins_by_metadata";
 
@@ -81,6 +89,9 @@ fn plugin(plugin: &str, conf: &Value, all: &dyn Objects) -> Vec<String> {
     }
     if plugin == "cors" {
         found.extend(origins(conf, all));
+    }
+    if plugin == "chaitin-waf" {
+        found.extend(detectors(conf, all));
     }
     found
 }
@@ -162,6 +173,18 @@ fn origins(conf: &Value, all: &dyn Objects) -> Option<String> {
     let unknown: Vec<&str> = texts(conf, ORIGINS).filter(is_unknown).collect();
     listed(&unknown).map(|list| {
         format!("{ORIGINS}: {list} not in allow_origins of plugin_metadata/cors: no origin is allowed by it")
+    })
+}
+
+/// Requests that nothing judges are refused.
+fn detectors(conf: &Value, all: &dyn Objects) -> Option<String> {
+    let metadata = all.get(Kind::PluginMetadata, "chaitin-waf").map(|object| object.value());
+    let member = |name: &str| conf.get(name).or_else(|| metadata.as_ref()?.get(name));
+    let nodes = metadata.as_ref().and_then(|metadata| metadata.get("nodes")).and_then(Value::as_array);
+    let is_vain = nodes.is_none_or(Vec::is_empty) && member("mode").is_none_or(|mode| mode != "off");
+    is_vain.then(|| {
+        "nodes: plugin_metadata/chaitin-waf has none: requests are answered 500 until it names a detection server"
+            .to_owned()
     })
 }
 
@@ -267,6 +290,8 @@ mod tests {
             ),
             ("cors", json!({"allow_origins_by_metadata": ["a", "b"]}), &["allow_origins_by_metadata: b not"]),
             ("cors", json!({"allow_origins_by_metadata": ["a"]}), &[]),
+            ("chaitin-waf", json!({}), &["nodes: plugin_metadata/chaitin-waf has none"]),
+            ("chaitin-waf", json!({"mode": "off"}), &[]),
         ] {
             let found = plugin(name, &conf, &Known);
             assert_eq!(found.len(), expected.len(), "{conf}: {found:?}");

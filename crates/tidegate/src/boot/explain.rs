@@ -54,6 +54,10 @@ fn parse(question: &Value, ports: Ports) -> Result<Question, String> {
     if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
         return Err(format!("invalid method {method:?}"));
     }
+    if method.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        let upper = method.to_ascii_uppercase();
+        return Err(format!("methods are in upper case: write {upper} in place of {method}"));
+    }
     let url = text("url")?.ok_or("url is missing")?;
     let (https, host, target) = split_url(url)?;
     let headers = headers(question.get("headers"))?;
@@ -104,6 +108,9 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, target) = rest.split_at(end);
+    if host.is_empty() {
+        return Err(format!("{url} has no host: write http://HOST/PATH, or /PATH alone"));
+    }
     let slash = if target.starts_with('/') { "" } else { "/" };
     Ok((https, host, format!("{slash}{target}")))
 }
@@ -173,6 +180,8 @@ mod tests {
             json!({"url": "ftp://h/"}),
             json!({"url": "h/a"}),
             json!({"url": "/a b"}),
+            json!({"url": "http://"}),
+            json!({"url": "/", "method": "get"}),
             json!({"url": "/", "headers": {"a": "1\r\nb: 2"}}),
             json!({"url": "/", "client_ip": "x"}),
             json!({"url": "/", "verbose": true}),

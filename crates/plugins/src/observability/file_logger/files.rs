@@ -41,10 +41,22 @@ pub(super) fn fault(path: &Path) -> Option<String> {
     if path.is_dir() {
         return Some(format!("{} is a folder: nothing is written; name a file in it", path.display()));
     }
+    if let Some(own) = own_folder(path) {
+        return Some(format!(
+            "the file is in the gateway's folder {own}: lines are added to what it reads; name a file elsewhere"
+        ));
+    }
     let folder = path.parent()?;
     let is_absent =
         std::fs::metadata(folder).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
     is_absent.then(|| format!("the folder {} does not exist: nothing is written; make it", folder.display()))
+}
+
+/// The folder of the gateway's configuration and of its database, if the file is in it.
+fn own_folder(path: &Path) -> Option<&'static str> {
+    let within = path.strip_prefix(&host()?.prefix).ok()?;
+    let first = within.components().find(|part| *part != std::path::Component::CurDir)?;
+    ["conf", "data"].into_iter().find(|own| first.as_os_str() == *own)
 }
 
 /// The process's log writer, or one of our own where there is no gateway around (unit tests).
