@@ -77,7 +77,6 @@ pub(crate) fn spawn(
 type Beginning = Option<(Box<Established>, Vec<u8>)>;
 
 /// A session from its first byte to its last.
-#[expect(clippy::large_enum_variant, reason = "a session is in the large one for nearly all of its time")]
 enum Running<F> {
     Beginning(&'static Worker, Pin<Box<F>>),
     Relaying(Relay),

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc, LazyLock,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicU8, Ordering::Relaxed},
     },
     task::{Context, Waker},
@@ -24,6 +24,8 @@ use crate::runtime::Runtime;
 static OPEN: LazyLock<Mutex<BTreeMap<u64, Arc<Entry>>>> = LazyLock::new(Mutex::default);
 
 struct Entry {
+    /// The number of the connection.
+    id: u64,
     transport: Transport,
     client: SocketAddr,
     local: SocketAddr,
@@ -32,7 +34,7 @@ struct Entry {
     since: Instant,
     /// What the operator wants of the session, and the task to wake.
     wanted: AtomicU8,
-    waker: Mutex<Option<Waker>>,
+    waker: OnceLock<Waker>,
 }
 
 const DRAIN: u8 = 1;
@@ -44,14 +46,15 @@ pub(crate) const DRAINED_IDLE_MS: u64 = 1000;
 /// Lists a session until it is dropped.
 pub(crate) struct Listed {
     worker: &'static Runtime,
-    id: u64,
     entry: Arc<Entry>,
 }
 
 impl Listed {
     pub(crate) fn new(worker: &'static Runtime, session: &Session) -> Listed {
         worker.sessions.set(worker.sessions.get() + 1);
+        let id = session.facts.id;
         let entry = Arc::new(Entry {
+            id,
             transport: session.transport,
             client: (session.remote_addr, session.remote_port).into(),
             local: session.facts.local,
@@ -59,15 +62,15 @@ impl Listed {
             peer: session.peer.clone(),
             since: session.started,
             wanted: AtomicU8::new(0),
-            waker: Mutex::new(None),
+            waker: OnceLock::new(),
         });
-        OPEN.lock().insert(session.facts.id, entry.clone());
-        Listed { worker, id: session.facts.id, entry }
+        OPEN.lock().insert(id, entry.clone());
+        Listed { worker, entry }
     }
 
-    /// Remembers which task to wake; once per task.
+    /// Remembers which task to wake: that of the first call.
     pub(crate) fn attach(&self, context: &Context<'_>) {
-        *self.entry.waker.lock() = Some(context.waker().clone());
+        self.entry.waker.get_or_init(|| context.waker().clone());
     }
 
     /// It ends once it is silent.
@@ -83,7 +86,7 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        OPEN.lock().remove(&self.id);
+        OPEN.lock().remove(&self.entry.id);
         self.worker.sessions.set(self.worker.sessions.get() - 1);
     }
 }
@@ -157,7 +160,7 @@ pub fn end(selection: &Selection, gently: bool) -> usize {
     let selected = open.iter().filter(|(id, entry)| selection.has(**id, entry));
     let ordered = selected.map(|(_, entry)| {
         entry.wanted.store(if gently { DRAIN } else { CLOSE }, Relaxed);
-        if let Some(waker) = &*entry.waker.lock() {
+        if let Some(waker) = entry.waker.get() {
             waker.wake_by_ref();
         }
     });

@@ -198,8 +198,6 @@ pub(super) struct Relay {
     established: Box<Established>,
     listed: Listed,
     ways: Ways,
-    is_half: bool,
-    is_attached: bool,
 }
 
 impl Relay {
@@ -209,7 +207,7 @@ impl Relay {
         let Established { silence, timer, .. } = &mut *established;
         silence.renew(worker.deadlines.now_ms(), timer);
         let listed = Listed::new(worker, &established.session);
-        Relay { worker, established, listed, ways, is_half: false, is_attached: false }
+        Relay { worker, established, listed, ways }
     }
 
     /// Moves what can be moved. Ready: the session is over.
@@ -230,8 +228,7 @@ impl Relay {
         // TLS may hold back records that a socket did not take; they must not wait for the next ones.
         let flushed = [node.poll_flush(context), client.poll_flush(context)];
         let is_broken = flushed.iter().any(|flushed| matches!(flushed, Poll::Ready(Err(_))));
-        if ways.is_half() && !self.is_half {
-            self.is_half = true;
+        if ways.is_half() && !silence.is_evictable() {
             silence.make_evictable(HALF_CLOSED_IDLE_MS, now_ms, timer);
         }
         match is_broken || is_over(moved, client, node) {
@@ -295,10 +292,7 @@ impl Future for Relay {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let relay = &mut *self;
-        if !relay.is_attached {
-            relay.is_attached = true;
-            relay.listed.attach(context);
-        }
+        relay.listed.attach(context);
         if !relay.listed.is_closing() {
             let Established { silence, timer, .. } = &mut *relay.established;
             if relay.listed.is_draining() && silence.limit_ms() > DRAINED_IDLE_MS {

@@ -4,14 +4,15 @@ use crate::timers::{TICK_MS, Timer};
 
 /// A silent session is parked after so long at first. Each time that something comes for one that is parked, the next time is twice as long,
 /// so that a session that speaks now and then costs no more than before.
-const PARKED_AFTER_MS: u64 = 500;
-const PARKED_AFTER_AT_MOST_MS: u64 = 64_000;
+const PARKED_AFTER_MS: u32 = 250;
+const MOST_DOUBLINGS: u8 = 8;
 
 pub(super) struct Silence {
-    limit_ms: u64,
     /// By the worker's clock.
     ends_at_ms: u64,
-    parked_after_ms: u64,
+    limit_ms: u32,
+    /// Of [`PARKED_AFTER_MS`].
+    doublings: u8,
     /// It may be closed to make room, and is not parked.
     is_evictable: bool,
 }
@@ -36,22 +37,33 @@ pub(super) enum Due {
 
 impl Silence {
     pub(super) fn new(limit_ms: u64) -> Silence {
-        let parked_after_ms = PARKED_AFTER_MS;
-        Silence { limit_ms, ends_at_ms: 0, parked_after_ms, is_evictable: false }
+        Silence { ends_at_ms: 0, limit_ms: whole(limit_ms), doublings: 0, is_evictable: false }
+    }
+
+    pub(super) fn is_evictable(&self) -> bool {
+        self.is_evictable
+    }
+
+    pub(super) fn limit_ms(&self) -> u64 {
+        self.limit_ms.into()
+    }
+
+    fn parked_after_ms(&self) -> u64 {
+        u64::from(PARKED_AFTER_MS << self.doublings)
     }
 
     /// Something has moved.
     pub(super) fn renew(&mut self, now_ms: u64, timer: &Timer) {
-        self.ends_at_ms = now_ms.saturating_add(self.limit_ms).saturating_add(TICK_MS);
+        self.ends_at_ms = now_ms.saturating_add(self.limit_ms()).saturating_add(TICK_MS);
         match self.is_evictable {
-            true => timer.set_idle(self.limit_ms),
-            false => timer.set(self.limit_ms.min(self.parked_after_ms)),
+            true => timer.set_idle(self.limit_ms()),
+            false => timer.set(self.limit_ms().min(self.parked_after_ms())),
         }
     }
 
     /// From now on it may be silent for so long at most.
     pub(super) fn shorten(&mut self, most_ms: u64, now_ms: u64, timer: &Timer) {
-        self.limit_ms = self.limit_ms.min(most_ms);
+        self.limit_ms = self.limit_ms.min(whole(most_ms));
         self.renew(now_ms, timer);
     }
 
@@ -59,10 +71,6 @@ impl Silence {
     pub(super) fn make_evictable(&mut self, most_ms: u64, now_ms: u64, timer: &Timer) {
         self.is_evictable = true;
         self.shorten(most_ms, now_ms, timer);
-    }
-
-    pub(super) fn limit_ms(&self) -> u64 {
-        self.limit_ms
     }
 
     pub(super) fn due(&self, now_ms: u64, timer: &Timer) -> Due {
@@ -77,15 +85,20 @@ impl Silence {
     pub(super) fn wait(&self, outcome: Outcome, now_ms: u64, timer: &Timer) {
         let left_ms = self.ends_at_ms.saturating_sub(now_ms).saturating_sub(TICK_MS);
         timer.set(match outcome {
-            Outcome::NotNow => left_ms.min(self.parked_after_ms),
+            Outcome::NotNow => left_ms.min(self.parked_after_ms()),
             Outcome::Parked | Outcome::Unable => left_ms,
         });
     }
 
     /// Something has come for a session that was parked.
     pub(super) fn end_parking(&mut self) {
-        self.parked_after_ms = (self.parked_after_ms * 2).min(PARKED_AFTER_AT_MOST_MS);
+        self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
     }
+}
+
+/// At most 49 days.
+fn whole(limit_ms: u64) -> u32 {
+    u32::try_from(limit_ms).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -103,31 +116,31 @@ mod tests {
             deadlines.tick(now_ms);
             silence.due(now_ms, &timer)
         };
-        assert_eq!(due(&silence, 500), Due::Nothing);
-        assert_eq!(due(&silence, 550), Due::Park);
-        silence.wait(Outcome::NotNow, 550, &timer);
-        assert_eq!(due(&silence, 1050), Due::Nothing);
-        assert_eq!(due(&silence, 1100), Due::Park);
-        silence.wait(Outcome::Parked, 1100, &timer);
+        assert_eq!(due(&silence, 250), Due::Nothing);
+        assert_eq!(due(&silence, 300), Due::Park);
+        silence.wait(Outcome::NotNow, 300, &timer);
+        assert_eq!(due(&silence, 550), Due::Nothing);
+        assert_eq!(due(&silence, 600), Due::Park);
+        silence.wait(Outcome::Parked, 600, &timer);
         assert_eq!(due(&silence, 2000), Due::Nothing);
         assert_eq!(due(&silence, 2050), Due::End);
         // Something comes: the next time is later, and the end is counted from there.
         silence.end_parking();
         silence.renew(2050, &timer);
-        assert_eq!(due(&silence, 3050), Due::Nothing);
-        assert_eq!(due(&silence, 3100), Due::Park);
-        silence.make_evictable(300, 3100, &timer);
-        assert_eq!(due(&silence, 3400), Due::Nothing);
-        assert_eq!(due(&silence, 3450), Due::End);
+        assert_eq!(due(&silence, 2550), Due::Nothing);
+        assert_eq!(due(&silence, 2600), Due::Park);
+        silence.make_evictable(300, 2600, &timer);
+        assert_eq!(due(&silence, 2900), Due::Nothing);
+        assert_eq!(due(&silence, 3000), Due::End);
     }
 
     #[test]
     fn one_that_ends_before_is_not_parked() {
         let deadlines: &'static Deadlines = Box::leak(Box::default());
         let timer = Timer::new(deadlines);
-        let mut silence = Silence::new(400);
+        let mut silence = Silence::new(200);
         silence.renew(0, &timer);
-        deadlines.tick(450);
-        assert_eq!(silence.due(450, &timer), Due::End);
+        deadlines.tick(250);
+        assert_eq!(silence.due(250, &timer), Due::End);
     }
 }

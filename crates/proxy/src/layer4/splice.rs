@@ -24,8 +24,8 @@ const TURN_BYTES: u64 = 1024 * 1024;
 #[derive(Default)]
 pub(super) struct Spliced {
     pipe: Option<Pipe>,
-    /// Bytes in the pipe.
-    held: usize,
+    /// Bytes in the pipe; it holds [`PIPE_BYTES`] at most.
+    held: u32,
 }
 
 impl Spliced {
@@ -71,11 +71,18 @@ impl Spliced {
         loop {
             while self.held > 0 {
                 match poll_call(to, Interest::WRITABLE, context, || {
-                    splice(&pipe.out, None, to, None, self.held, SpliceFlags::MOVE | SpliceFlags::NONBLOCK)
+                    splice(
+                        &pipe.out,
+                        None,
+                        to,
+                        None,
+                        self.held as usize,
+                        SpliceFlags::MOVE | SpliceFlags::NONBLOCK,
+                    )
                 }) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(count @ 1..)) => {
-                        self.held = self.held.saturating_sub(count);
+                        self.held = self.held.saturating_sub(count as u32);
                         direction.moved += count as u64;
                     }
                     Poll::Ready(_) => return Poll::Ready(Err(Failure::Broken(Broken::Writing))),
@@ -96,7 +103,7 @@ impl Spliced {
                 Poll::Ready(Ok(count)) => {
                     direction.closed = count == 0;
                     direction.taken += count as u64;
-                    self.held = count;
+                    self.held = count as u32;
                     is_much = count >= LITTLE_BYTES;
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(Failure::of(&error))),

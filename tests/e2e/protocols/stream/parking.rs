@@ -40,7 +40,7 @@ fn parked(ports: &Ports, sessions: usize) -> bool {
 }
 
 fn wait(ports: &Ports, sessions: usize) {
-    eventually(&format!("{sessions} sessions parked"), || parked(ports, sessions));
+    eventually(format!("{sessions} sessions parked"), || parked(ports, sessions));
 }
 
 #[test]
