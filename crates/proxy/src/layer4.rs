@@ -4,8 +4,8 @@
 //! begin (PROXY header, TLS, server name) -> guide (route, plugins) -> reach (a node) -> relay -> end (log)
 //! ```
 //!
-//! `established` is what a session holds with its node. `relay` copies, or has `splice` move bytes through one of `pipes`; where the route
-//! names a protocol, `calls` shows it each byte. `silence` says when a session is parked and when it ends; `idle` parks it, and `parking`
+//! `established` is what a session holds with its node, and `relay` its life. `ways` copies, or has `splice` move bytes through one of `pipes`;
+//! where the route names a protocol, `calls` shows it each byte. `silence` says when a session is parked and when it ends; `idle` parks it, and `parking`
 //! has its sockets meanwhile. Datagrams are in `udp`: `batch` receives and sends, `link` is a session's socket to its node, `serve` takes the
 //! node's datagrams.
 //!
@@ -27,6 +27,7 @@ mod silence;
 mod splice;
 pub(crate) mod udp;
 pub(crate) mod unanswered;
+mod ways;
 
 use std::{
     cell::RefCell,

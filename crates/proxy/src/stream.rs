@@ -158,6 +158,16 @@ impl Stream {
         !matches!(held, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
+    /// Whether bytes have come that were not read from the socket.
+    pub(crate) fn has_unread(&self) -> bool {
+        let socket = match self {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => stream.get_ref().0,
+            Stream::Http2(_) => return false,
+        };
+        rustix::io::ioctl_fionread(socket).is_ok_and(|count| count > 0)
+    }
+
     /// Closing it will tell the peer that something is missing.
     pub(crate) fn reset_when_closed(&self) {
         let socket = match self {

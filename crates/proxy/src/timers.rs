@@ -164,6 +164,11 @@ impl Timer {
         }
     }
 
+    /// The connection is to make room for another one.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.deadlines.at.borrow().get(self.index as usize) == Some(&LEAVING)
+    }
+
     pub(crate) fn expired(&self) -> bool {
         let at = self.deadlines.at.borrow().get(self.index as usize).copied().unwrap_or(NEVER);
         at <= self.deadlines.now_ms.get()

@@ -224,7 +224,17 @@ fn plugins_of_sessions_that_never_do_anything_are_told() {
         told.contains("plugin ip-restriction: _meta.filter: no session has a variable $http_x"),
         "{told}"
     );
+    // Nor a path or a consumer.
+    for name in ["uri", "host", "request_method", "consumer_name"] {
+        let told = route(guard(name));
+        assert!(told.contains(&format!("_meta.filter: no session has a variable ${name}")), "{name}: {told}");
+    }
     assert_eq!(route(guard("remote_addr")), "");
+    let told = route(json!({"limit-conn": {"conn": 1, "burst": 0, "default_conn_delay": 0.1, "key": "uri"}}));
+    assert!(told.contains("its key has no value in sessions"), "{told}");
+    let told = route(json!({"traffic-split": {"rules": [{"match": [{"vars": [["http_x", "==", "1"]]}],
+        "weighted_upstreams": [{"weight": 1, "upstream": {"nodes": {"127.0.0.1:2": 1}}}]}]}}));
+    assert!(told.contains("traffic-split: match: no session has a variable $http_x"), "{told}");
     let syslog = json!({"host": "127.0.0.1", "port": 5140});
     let told = route(json!({"syslog": syslog}));
     assert!(told.contains("plugins.syslog sends nothing without log_format"), "{told}");

@@ -1,6 +1,7 @@
 //! Stream routes: TCP and UDP below HTTP, beside real servers and clients.
 
 mod balancing;
+mod cutting;
 mod guards;
 mod limits;
 mod mqtt;

@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_testkit::gateway::{EMBEDDED, Gateway, binary};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, binary};
 use tidegate_testkit::{Etcd, Upstream, free_port};
 
 /// A folder with this configuration; the ports in it are free.
@@ -182,6 +182,30 @@ fn calls_of_plugins_in_files_that_are_not_available_are_named() {
         assert!(found.iter().any(|line| line.starts_with(&expected)), "{expected}: {found:#?}");
     }
     assert!(!found.iter().any(|line| line.starts_with("plugin my-good")), "{found:#?}");
+}
+
+/// Of a file alone, too: a plugin that the config.yaml beside it has is known.
+#[test]
+fn own_plugins_beside_a_file_are_known() {
+    let module = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/wasm/greet.wasm");
+    let own = "wasm: {plugins: [{name: greet, priority: 1500, file: greet.wasm}]}\next-plugin: {cmd: [/bin/true]}\n";
+    let lua = "apisix:\n  extra_lua_path: lua/?.lua\n";
+    let config =
+        YAML_PROVIDER.replacen("apisix:\n", lua, 1) + own + "plugins: [my-good, ext-plugin-pre-req]\n";
+    let routes = "routes:\n- {id: 1, uri: /1, plugins: {greet: {conf: hi}, my-good: {}, ext-plugin-pre-req: {conf: [{name: a, value: b}]}}, \
+                  upstream: {nodes: {\"127.0.0.1:1\": 1}}}";
+    let folder = folder(&config, Some(routes));
+    fs::copy(module, folder.path().join("greet.wasm")).expect("copied");
+    fs::create_dir_all(folder.path().join("lua/apisix/plugins")).expect("a folder");
+    let plugin = "return {version = 0.1, priority = 1, name = 'my-good', schema = {type = 'object'}, log = function() end}\n";
+    fs::write(folder.path().join("lua/apisix/plugins/my-good.lua"), plugin).expect("written");
+    for (place, file) in [(".", "conf/apisix.yaml"), ("conf", "apisix.yaml")] {
+        let mut command = Command::new(binary());
+        let output =
+            command.args(["doctor", file]).current_dir(folder.path().join(place)).output().expect("runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("1 of 1 can be used") && !text.contains("BAD  object"), "{place}: {text}");
+    }
 }
 
 /// A running gateway holds its store: what is said of its objects is the same.

@@ -42,6 +42,49 @@ const OF_SESSIONS: [&str; 11] = [
     "upstream_first_byte_time",
 ];
 
+/// Those of requests that sessions have as well: [`Session::named`] has their values.
+fn is_of_sessions(named: Named) -> bool {
+    matches!(
+        named,
+        Named::RemoteAddr
+            | Named::RemotePort
+            | Named::RealipRemoteAddr
+            | Named::RealipRemotePort
+            | Named::BinaryRemoteAddr
+            | Named::ServerAddr
+            | Named::ServerPort
+            | Named::ProxyProtocolAddr
+            | Named::ProxyProtocolPort
+            | Named::ProxyProtocolServerAddr
+            | Named::ProxyProtocolServerPort
+            | Named::Hostname
+            | Named::Connection
+            | Named::Pid
+            | Named::NginxVersion
+            | Named::TimeLocal
+            | Named::TimeIso8601
+            | Named::Msec
+            | Named::Status
+            | Named::BytesSent
+            | Named::SslServerName
+            | Named::SslProtocol
+            | Named::SslCipher
+            | Named::SslClientVerify
+            | Named::SslClientSubject
+            | Named::SslClientIssuer
+            | Named::SslClientSerial
+            | Named::SslClientFingerprint
+            | Named::UpstreamAddr
+            | Named::UpstreamConnectTime
+            | Named::BalancerIp
+            | Named::BalancerPort
+            | Named::RouteId
+            | Named::RouteName
+            | Named::ServiceId
+            | Named::ServiceName
+    )
+}
+
 impl Variables for Session {
     type Name = Variable;
 
@@ -63,7 +106,7 @@ impl Session {
     /// Whether a name may stand for something in logs of sessions.
     pub fn knows(variable: &Variable) -> bool {
         match variable {
-            Variable::Named(_) => true,
+            Variable::Named(named) => is_of_sessions(*named),
             Variable::Custom(name) => OF_SESSIONS.contains(&&**name),
             _ => false,
         }
@@ -122,6 +165,9 @@ impl Session {
     }
 
     fn named(&self, named: Named) -> Text<'_> {
+        if !is_of_sessions(named) {
+            return None;
+        }
         let facts = &self.facts;
         let node = || self.peer.as_ref().and_then(Peer::node);
         match named {

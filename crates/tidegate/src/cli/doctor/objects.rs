@@ -22,24 +22,23 @@ pub(super) fn of_file(
     document: &Value,
     config: Option<&Value>,
 ) -> anyhow::Result<Vec<Check>> {
-    let said = said_of_file(file, text, config, lua_path(config, file))?;
+    let said = said_of_file(file, text, config, OwnPlugins::of(config, file))?;
     let all = resources::count(document);
     let seen = format!("{} of {all} can be used", all.saturating_sub(said.unusable()));
     Ok(checks(&said, seen))
 }
 
-/// What a start with this file, and the plugins of `config`, would say of its objects, with places in `file`. `lua_path`: where the
-/// plugins in files are.
+/// What a start with this file, and the plugins of `config`, would say of its objects, with places in `file`.
 pub(in crate::cli) fn said_of_file(
     file: &Path,
     text: &str,
     config: Option<&Value>,
-    lua_path: Option<String>,
+    own_plugins: OwnPlugins,
 ) -> anyhow::Result<Said> {
     let is_json = file.extension().is_some_and(|ending| ending == "json");
     let (provider, name) = if is_json { ("json", "apisix.json") } else { ("yaml", "apisix.yaml") };
     let deployment = json!({"role": "data_plane", "role_data_plane": {"config_provider": provider}});
-    let (home, mut said) = said(deployment, config, lua_path, &[(name, text)])?;
+    let (home, mut said) = said(deployment, config, own_plugins, &[(name, text)])?;
     let discovery = config.and_then(|config| config.get("discovery")?.as_object());
     let is_followed = |message: &str| {
         let mut kinds = discovery.into_iter().flat_map(|kinds| kinds.keys());
@@ -61,7 +60,7 @@ pub(super) fn of_etcd(url: &str, prefix: &str) -> anyhow::Result<Vec<Check>> {
     let etcd = json!({"host": [url], "prefix": prefix, "startup_retry": 1});
     let deployment =
         json!({"role": "data_plane", "role_data_plane": {"config_provider": "etcd"}, "etcd": etcd});
-    let (_home, mut said) = said(deployment, None, None, &[])?;
+    let (_home, mut said) = said(deployment, None, OwnPlugins::default(), &[])?;
     said.messages.retain(|text| !text.ends_with(OF_THE_TRIAL));
     let seen = match said.unusable() {
         0 => "all can be used".to_owned(),
@@ -98,26 +97,55 @@ fn checks(said: &Said, seen: String) -> Vec<Check> {
     checks
 }
 
-/// Where the plugins in files are, of a config.yaml beside `file`, or in the folder `conf` with it.
-pub(in crate::cli) fn lua_path(config: Option<&Value>, file: &Path) -> Option<String> {
-    let path = config?.pointer("/apisix/extra_lua_path")?.as_str()?;
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let prefix = folder.parent().filter(|_| folder.ends_with("conf")).unwrap_or(folder);
-    let absolute = |template: &str| prefix.join(template.trim()).display().to_string();
-    Some(
-        path.split(';')
-            .filter(|template| !template.trim().is_empty())
-            .map(absolute)
-            .collect::<Vec<_>>()
-            .join(";"),
-    )
+/// What a config.yaml says of the user's own plugins: those in files of Lua and in WebAssembly, and the runner of others.
+#[derive(Default)]
+pub(in crate::cli) struct OwnPlugins {
+    lua_path: Option<String>,
+    wasm: Option<Value>,
+    has_runner: bool,
+}
+
+impl OwnPlugins {
+    /// Of one that is beside `file`, or in the folder `conf` with it.
+    pub(in crate::cli) fn of(config: Option<&Value>, file: &Path) -> OwnPlugins {
+        let Some(config) = config else { return OwnPlugins::default() };
+        let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        let prefix = folder.parent().filter(|_| folder.ends_with("conf")).unwrap_or(folder);
+        let absolute = |path: &str| prefix.join(path.trim()).display().to_string();
+        let lua_path = config.pointer("/apisix/extra_lua_path").and_then(Value::as_str).map(|path| {
+            let templates = path.split(';').filter(|template| !template.trim().is_empty());
+            templates.map(absolute).collect::<Vec<_>>().join(";")
+        });
+        let mut wasm = config.get("wasm").cloned();
+        let listed = wasm.as_mut().and_then(|wasm| wasm.get_mut("plugins")).and_then(Value::as_array_mut);
+        for file in listed.into_iter().flatten().filter_map(|plugin| plugin.get_mut("file")) {
+            if let Some(path) = file.as_str() {
+                *file = absolute(path).into();
+            }
+        }
+        OwnPlugins { lua_path, wasm, has_runner: config.get("ext-plugin").is_some() }
+    }
+
+    fn write_to(self, config: &mut Value) {
+        if let Some(path) = self.lua_path {
+            config["apisix"]["extra_lua_path"] = path.into();
+        }
+        if let Some(wasm) = self.wasm {
+            config["wasm"] = wasm;
+        }
+        if self.has_runner {
+            // Its program is for the machine that runs the gateway.
+            config["ext-plugin"] = json!({"path_for_test": "/run/tidegate-runner.sock"});
+        }
+    }
 }
 
 /// Of a gateway that is never reached: its ports are free ones.
 fn said(
     deployment: Value,
     config: Option<&Value>,
-    lua_path: Option<String>,
+    own_plugins: OwnPlugins,
     files: &[(&str, &str)],
 ) -> anyhow::Result<(Home, Said)> {
     let home = Home::create()?;
@@ -137,9 +165,7 @@ fn said(
             own[key] = list.clone();
         }
     }
-    if let Some(path) = lua_path {
-        own["apisix"]["extra_lua_path"] = path.into();
-    }
+    own_plugins.write_to(&mut own);
     home.write(&own.to_string(), "routes: []\n#END\n")?;
     for (name, text) in files {
         let path = home.path().join("conf").join(name);

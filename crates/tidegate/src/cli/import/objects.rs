@@ -6,7 +6,7 @@ use serde_json::Value;
 use tidegate_config::Settings;
 use tidegate_import::Report;
 
-use crate::cli::doctor::objects::{lua_path, said_of_file};
+use crate::cli::doctor::objects::{OwnPlugins, said_of_file};
 
 /// The config.yaml that they will be served with.
 pub(super) struct Config {
@@ -46,8 +46,9 @@ pub(super) fn report_objects(
 ) -> anyhow::Result<()> {
     let beside = if config.is_some() { None } else { Config::beside(file) };
     let config = config.or(beside.as_ref());
-    let lua = config.and_then(|config| lua_path(Some(&config.keys), &config.file));
-    let said = said_of_file(file, &of_today(file, text), config.map(|config| &config.keys), lua)?;
+    let own_plugins =
+        config.map_or_else(OwnPlugins::default, |config| OwnPlugins::of(Some(&config.keys), &config.file));
+    let said = said_of_file(file, &of_today(file, text), config.map(|config| &config.keys), own_plugins)?;
     if let Some(refusal) = &said.refusal {
         report.unsupported(0, "objects", refusal);
     }
