@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 
 use crate::{exchange::FailureKind, proxy_protocol, stream::Stream, timers::Timer, worker::Worker};
 
-/// Sent and not acknowledged; by itself Linux waits a quarter of an hour.
-const UNACKNOWLEDGED_MS: u32 = 30_000;
+/// Sent and not acknowledged; by itself Linux waits a quarter of an hour. It counts alike where a node acknowledges, and has no room.
+const UNACKNOWLEDGED_MS: u64 = 30_000;
 
 /// What there is to know of a connection before it is made.
 pub(crate) struct Dial<'a> {
@@ -22,6 +22,8 @@ pub(crate) struct Dial<'a> {
     pub timer: &'a Timer,
     /// For connecting; a TLS handshake may take as long again.
     pub connect_ms: u64,
+    /// How long a node may take nothing of what is sent to it.
+    pub send_ms: u64,
     /// The PROXY header that it begins with.
     pub announce: Option<(ProxyProtocol, ProxyHeader)>,
     pub tls: Option<&'a TlsClient>,
@@ -56,7 +58,8 @@ impl Dial<'_> {
         // Head and first body bytes leave in one write, but later ones must not wait for an acknowledgement.
         let _ = stream.set_nodelay(true);
         // Also for connections without a waiting request: the kernel gives up a peer that acknowledges nothing.
-        let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED_MS);
+        let most_ms = self.send_ms.clamp(UNACKNOWLEDGED_MS, i32::MAX as u64);
+        let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, most_ms as u32);
         if let Some((version, ends)) = self.announce {
             self.write_header(&mut stream, version, ends).await?;
         }

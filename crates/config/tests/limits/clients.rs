@@ -419,7 +419,10 @@ pub(super) const UPSTREAMS: &[Row] = &[
         ["504 or 502", "504 或 502"],
     ),
     row(
-        ["Sent bytes without acknowledgement (TCP)", "已发送字节未被确认（TCP）"],
+        [
+            "Sent bytes without acknowledgement, or without room at the node (TCP); the upstream's `timeout.send` where it is longer",
+            "已发送字节未被确认，或节点没有空间（TCP）；上游的 `timeout.send` 更长时以它为准",
+        ],
         Const("proxy/src/dial.rs", "UNACKNOWLEDGED_MS", Milliseconds),
         GONE_502,
     ),

@@ -39,6 +39,7 @@ pub(super) async fn connect(
         worker: client.worker,
         timer: &client.timer,
         connect_ms: timeouts.connect_ms,
+        send_ms: timeouts.send_ms,
         announce,
         tls: upstream.tls.as_ref(),
         sni,

@@ -97,6 +97,7 @@ pub(super) async fn connect_next(
                     worker,
                     timer,
                     connect_ms,
+                    send_ms: idle_ms(worker, &upstream),
                     announce: version.map(|version| (version, ends(session))),
                     tls,
                     sni: session.handshake_name().unwrap_or(&node.host).as_bytes(),

@@ -136,3 +136,17 @@ fn a_reset_of_the_node_reaches_a_client_that_it_took_nothing_of() {
     allow.send(()).expect("it waits");
     assert_eq!(rest(&mut stream), (0, Some(ErrorKind::ConnectionReset)));
 }
+
+/// The kernel counts a node that has no room as one that acknowledges nothing.
+#[test]
+#[ignore = "half a minute of silence; `make test-all` runs it"]
+fn a_node_may_pause_for_the_time_of_its_upstream() {
+    let (node, allow, read) = reluctant();
+    let ports = start("", "", &route(node, 300));
+    let mut stream = connect(ports.tcp);
+    let sent = fill(&mut stream, MUCH);
+    assert!(rest_within(&mut stream, Duration::from_secs(40)), "it is open");
+    stream.shutdown(std::net::Shutdown::Write).expect("ended");
+    allow.send(()).expect("it waits");
+    assert_eq!(read.recv_timeout(PATIENCE).expect("an end"), (sent, None));
+}
