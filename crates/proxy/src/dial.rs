@@ -8,7 +8,7 @@ use tidegate_plugin_api::{
     descriptors,
     upstream::{ProxyProtocol, TlsClient},
 };
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::{exchange::FailureKind, proxy_protocol, stream::Stream, timers::Timer, worker::Worker};
 
@@ -29,15 +29,23 @@ pub(crate) struct Dial<'a> {
     pub tls: Option<&'a TlsClient>,
     /// The name of the TLS handshake, perhaps with a port; without a valid one, the node's address.
     pub sni: &'a [u8],
+    /// One that is bound; else a new one.
+    pub socket: Option<TcpSocket>,
 }
 
 impl Dial<'_> {
     /// Connects, announces the client and shakes hands.
-    pub(crate) async fn connect(self, address: SocketAddr) -> Result<Stream, FailureKind> {
+    pub(crate) async fn connect(mut self, address: SocketAddr) -> Result<Stream, FailureKind> {
         let crowded = &self.worker.crowded;
         crowded.check(address).map_err(FailureKind::Connect)?;
         self.timer.set(self.connect_ms);
-        let mut connecting = pin!(TcpStream::connect(address));
+        let bound = self.socket.take();
+        let mut connecting = pin!(async {
+            match bound {
+                Some(socket) => socket.connect(address).await,
+                None => TcpStream::connect(address).await,
+            }
+        });
         // The first poll calls `connect`.
         let mut began = Some(Instant::now());
         let connected = poll_fn(|context| {

@@ -9,10 +9,11 @@
 //! has its sockets meanwhile. Datagrams are in `udp`: `batch` receives and sends, `link` is a session's socket to its node, `serve` takes the
 //! node's datagrams.
 //!
-//! Nodes are chosen, checked and connected to as for requests: `balancer.rs`, `dial.rs`, crate `balancing`.
+//! Nodes are chosen, checked and connected to as for requests: `balancer.rs`, `dial.rs`, crate `balancing`. `chain` ends circles of routes.
 
 mod begin;
 mod calls;
+mod chain;
 mod end;
 mod established;
 mod facts;

@@ -43,6 +43,7 @@ pub(super) async fn connect(
         announce,
         tls: upstream.tls.as_ref(),
         sni,
+        socket: None,
     };
     // Its future is big, and requests that take an idle connection should not carry it.
     let stream = boxed(|| dial.connect(address)).await?;

@@ -16,7 +16,9 @@ use tidegate_plugin_api::{
     upstream::{Node, Peer, ProxyProtocol, Timeouts},
 };
 use tidegate_telemetry::error_log::{self, Level};
+use tokio::net::TcpSocket;
 
+use super::chain;
 use crate::{
     balancer::InFlight,
     dial::Dial,
@@ -89,27 +91,25 @@ pub(super) async fn connect_next(
         };
         let began = Instant::now();
         let tls = upstream.stream().tls.as_ref();
-        let connected = match peer.node() {
+        let connected = match peer.node().and_then(|node| Some((node, node.address?))) {
             None => Err(FailureKind::Unresolved),
-            Some(node) => {
-                let version = upstream.proxy_protocol.or(announces.then_some(ProxyProtocol::V1));
-                let dial = Dial {
-                    worker,
-                    timer,
-                    connect_ms,
-                    send_ms: idle_ms(worker, &upstream),
-                    announce: version.map(|version| (version, ends(session))),
-                    tls,
-                    sni: session.handshake_name().unwrap_or(&node.host).as_bytes(),
-                };
-                match node.address {
-                    None => Err(FailureKind::Unresolved),
-                    Some(address) => match refuse_itself(address, session) {
-                        Ok(()) => dial.connect(address).await,
-                        Err(error) => Err(FailureKind::Connect(error)),
-                    },
+            Some((node, address)) => match own_socket(worker, session, address) {
+                Err(error) => Err(FailureKind::Connect(error)),
+                Ok(socket) => {
+                    let version = upstream.proxy_protocol.or(announces.then_some(ProxyProtocol::V1));
+                    let dial = Dial {
+                        worker,
+                        timer,
+                        connect_ms,
+                        send_ms: idle_ms(worker, &upstream),
+                        announce: version.map(|version| (version, ends(session))),
+                        tls,
+                        sni: session.handshake_name().unwrap_or(&node.host).as_bytes(),
+                        socket,
+                    };
+                    dial.connect(address).await
                 }
-            }
+            },
         };
         let connected_after = connected.is_ok().then(|| began.elapsed());
         let address = peer.node().map(address_of).unwrap_or_default();
@@ -144,6 +144,12 @@ pub(super) fn refuse_itself(node: SocketAddr, session: &Session) -> io::Result<(
         true => Err(io::Error::other("the node is the gateway itself, at this port")),
         false => Ok(()),
     }
+}
+
+/// What a node at a port of this gateway is connected to with.
+fn own_socket(worker: &Worker, session: &mut Session, node: SocketAddr) -> io::Result<Option<TcpSocket>> {
+    refuse_itself(node, session)?;
+    chain::socket(worker, session, node)
 }
 
 /// As `$upstream_addr` has it.

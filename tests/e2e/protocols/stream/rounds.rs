@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidegate_testkit::{Client, Upstream, eventually};
 
-use super::start;
+use super::{Ports, connect, echoing, exchange, is_closed, start};
 
 #[test]
 fn requests_through_a_stream_port_do_not_go_round() {
@@ -65,4 +65,44 @@ fn requests_do_not_go_to_upstreams_of_streams() {
     }
     assert!(upstream.seen().is_empty());
     ports.gateway.wait_for_log("upstream upstreams/tls has a scheme for sessions of streams");
+}
+
+/// Open files of the gateway.
+fn files(ports: &Ports) -> usize {
+    let pid = ports.gateway.pid().expect("it runs");
+    std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files").count()
+}
+
+#[test]
+fn a_circle_of_stream_routes_ends() {
+    let objects = json!({"stream_routes": [
+        {"id": "there", "server_port": "@TCP", "upstream": {"nodes": {"127.0.0.1:@OTHER@": 1}}},
+        {"id": "back", "server_port": "@OTHER", "upstream": {"nodes": {"127.0.0.1:@TCP@": 1}}},
+    ]});
+    let objects = objects.to_string().replace("\"@TCP\"", "@TCP@").replace("\"@OTHER\"", "@OTHER@");
+    let ports = start("", "", &objects);
+    let before = files(&ports);
+    let mut stream = connect(ports.tcp);
+    assert!(is_closed(&mut stream));
+    ports
+        .gateway
+        .wait_for_log("has come through 8 stream ports of this gateway, whose routes lead in a circle");
+    drop(stream);
+    // The worker keeps an epoll instance.
+    eventually("all are closed", || files(&ports) <= before + 1);
+}
+
+/// Such as TLS that one port passes through by its name, and another one ends.
+#[test]
+fn a_chain_of_stream_routes_is_served() {
+    let echo = echoing();
+    let objects = json!({"stream_routes": [
+        {"id": "first", "server_port": "@TCP", "upstream": {"nodes": {"127.0.0.1:@OTHER@": 1}}},
+        {"id": "second", "server_port": "@OTHER", "upstream": {"nodes": {echo.to_string(): 1}}},
+    ]});
+    let objects = objects.to_string().replace("\"@TCP\"", "@TCP@").replace("\"@OTHER\"", "@OTHER@");
+    let ports = start("", "", &objects);
+    for _ in 0..12 {
+        assert_eq!(exchange(ports.tcp, "through both"), "through both");
+    }
 }

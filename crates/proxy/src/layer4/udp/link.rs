@@ -23,7 +23,7 @@ use tokio::net::UdpSocket;
 use super::batch::{Sent, send_all};
 use crate::{
     balancer::InFlight,
-    layer4::{guide, reach, unanswered::Mark},
+    layer4::{chain, guide, reach, unanswered::Mark},
     open::Open,
     timers::Timer,
     worker::Worker,
@@ -75,7 +75,7 @@ pub(super) fn open(
     let resolved = node.address.ok_or_else(|| io::Error::other("its name is not resolved"));
     let connected = resolved.and_then(|address| {
         reach::refuse_itself(address, session)?;
-        connect(address)
+        connect(worker, session, address)
     });
     let connected_after = connected.is_ok().then_some(Duration::ZERO);
     session.log.attempts.push(Attempt { address, connected_after });
@@ -117,13 +117,14 @@ fn refuse_tls(upstream: &UpstreamHandle) {
 }
 
 /// A socket that takes datagrams of this node alone.
-fn connect(node: SocketAddr) -> io::Result<UdpSocket> {
+fn connect(worker: &Worker, session: &mut Session, node: SocketAddr) -> io::Result<UdpSocket> {
     let any: SocketAddr = match node {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let socket = descriptors::spared(std::net::UdpSocket::bind(any)?)?;
     socket.connect(node)?;
+    chain::add_udp(worker, session, node, &socket)?;
     socket.set_nonblocking(true)?;
     UdpSocket::from_std(socket)
 }
