@@ -10,6 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub use encoder::Version;
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
+const LINE: &[u8] = b"PROXY ";
+const NO_HEADER: &str = "no PROXY protocol header";
 /// `PROXY UNKNOWN` with its line end; no header of either version is shorter.
 const SHORTEST: usize = 15;
 /// Line end included.
@@ -67,6 +69,11 @@ impl Decoder {
     fn wanted(&self, next: &[u8]) -> Result<usize, &'static str> {
         let have = self.have.len();
         if have < SHORTEST {
+            // The rest of what cannot be a header is not waited for.
+            let may_be = |start: &[u8]| self.have.iter().zip(start).all(|(have, wanted)| have == wanted);
+            if !may_be(LINE) && !may_be(&SIGNATURE) {
+                return Err(NO_HEADER);
+            }
             return Ok(SHORTEST - have);
         }
         if self.have.starts_with(&SIGNATURE) {
@@ -78,8 +85,8 @@ impl Decoder {
             }
             return Ok((FIXED + length).saturating_sub(have));
         }
-        if !self.have.starts_with(b"PROXY ") {
-            return Err("no PROXY protocol header");
+        if !self.have.starts_with(LINE) {
+            return Err(NO_HEADER);
         }
         if self.have.ends_with(b"\n") {
             return Ok(0);
@@ -235,6 +242,17 @@ mod tests {
             b"P",
         ] {
             assert!(decoded(bad).0.is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_header_ends_at_once() {
+        for text in [&b"hi"[..], b"G", b"PROXI", b"\r\n\r\n\0\r\nQUIX", b"\x16\x03\x01"] {
+            assert_eq!(Decoder::default().push(text), Err(NO_HEADER), "{text:?}");
+        }
+        for text in [&b"PROX"[..], b"PROXY TCP4 1", b"\r\n\r\n", b"\r\n\r\n\0\r\nQUIT\n\x21\x11"] {
+            let used = text.len();
+            assert_eq!(Decoder::default().push(text), Ok(Progress { used, header: None }), "{text:?}");
         }
     }
 

@@ -289,16 +289,17 @@ fn welcome(
             last_good: store.last_good(),
             has_mocking: catalog.is_enabled("mocking"),
             new_keys: &options.new_keys,
-            routes: count_routes(store.as_ref()),
+            routes: count(store.as_ref(), tidegate_model::Kind::Route),
+            stream_routes: count(store.as_ref(), tidegate_model::Kind::StreamRoute),
         }),
     }
     notify::ready();
 }
 
-fn count_routes(store: &dyn tidegate_store::Store) -> usize {
-    let mut routes = 0;
-    store.read(&mut |state| routes = state.list(tidegate_model::Kind::Route).count());
-    routes
+fn count(store: &dyn tidegate_store::Store, kind: tidegate_model::Kind) -> usize {
+    let mut count = 0;
+    store.read(&mut |state| count = state.list(kind).count());
+    count
 }
 
 /// Remains as the process that a supervisor watches, after a successor has taken over.

@@ -26,6 +26,9 @@ pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
         return found;
     }
     let value = object.value();
+    let is_stream = object.kind == Kind::StreamRoute;
+    let upstream =
+        |value: &Value, path: &str, found: &mut Vec<String>| upstream(value, path, is_stream, found);
     match object.kind {
         Kind::Upstream => upstream(&value, "", &mut found),
         _ => value.get("upstream").into_iter().for_each(|value| upstream(value, "upstream.", &mut found)),
@@ -57,7 +60,7 @@ pub(super) fn each_inline_upstream(conf: &Value, take: &mut dyn FnMut(&Value, &s
     }
 }
 
-fn upstream(value: &Value, path: &str, found: &mut Vec<String>) {
+fn upstream(value: &Value, path: &str, is_stream: bool, found: &mut Vec<String>) {
     let text = |name: &str, default| match value.get(name) {
         None => Some(default),
         Some(value) => value.as_str(),
@@ -65,16 +68,15 @@ fn upstream(value: &Value, path: &str, found: &mut Vec<String>) {
     let has = |name: &str| value.pointer(name).is_some_and(|value| !value.is_null());
     let mut say = |name: &str, why: String| found.push(format!("{path}{name} has no effect {why}"));
     if let Some(scheme @ ("http" | "grpc")) = text("scheme", "http") {
+        let secure = if is_stream { "tls".to_owned() } else { format!("{scheme}s") };
+        let why = format!("with scheme {scheme}: nothing is encrypted; write {secure}");
         for name in ["client_cert", "client_cert_id"] {
             if has(&format!("/tls/{name}")) {
-                say(
-                    &format!("tls.{name}"),
-                    format!("with scheme {scheme}: nothing is encrypted; write {scheme}s"),
-                );
+                say(&format!("tls.{name}"), why.clone());
             }
         }
         if value.pointer("/tls/verify") == Some(&Value::Bool(true)) {
-            say("tls.verify", format!("with scheme {scheme}: nothing is encrypted; write {scheme}s"));
+            say("tls.verify", why);
         }
     }
     if let Some(pass @ ("pass" | "node")) = text("pass_host", "pass")
@@ -169,7 +171,7 @@ mod tests {
             ),
         ] {
             let mut found = Vec::new();
-            upstream(&value, "u.", &mut found);
+            upstream(&value, "u.", false, &mut found);
             assert_eq!(found.len(), expected.len(), "{value}: {found:?}");
             for (found, expected) in found.iter().zip(expected) {
                 assert!(found.starts_with(expected), "{value}: {found}");

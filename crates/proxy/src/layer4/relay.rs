@@ -69,7 +69,10 @@ impl Relay {
 
     /// Both ends see a reset if bytes are lost: what they got is not all.
     fn cut(&mut self) {
-        let Ends::Open(client, node) = &mut self.established.ends else { return };
+        let ends = &mut self.established.ends;
+        // One that is parked, and for which something has just come.
+        idle::unpark(self.worker, ends);
+        let Ends::Open(client, node) = ends else { return };
         if self.ways.holds() || client.has_unread() || node.has_unread() {
             client.reset_when_closed();
             node.reset_when_closed();

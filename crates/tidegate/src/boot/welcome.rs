@@ -36,6 +36,7 @@ pub(crate) struct Doors<'a> {
     pub new_keys: &'a [PathBuf],
     /// How many routes there are.
     pub routes: usize,
+    pub stream_routes: usize,
 }
 
 pub(crate) fn print(doors: &Doors) {
@@ -75,7 +76,7 @@ pub(crate) fn print(doors: &Doors) {
 pub(crate) const NO_ROUTE: &str = "there is no route: every request is answered 404";
 
 fn is_empty(doors: &Doors) -> bool {
-    doors.routes == 0 && doors.settings.role != Role::ControlPlane
+    doors.routes + doors.stream_routes == 0 && doors.settings.role != Role::ControlPlane
 }
 
 /// How to add a first route, and the lines of a command or of the file for it.
