@@ -192,6 +192,7 @@ mod tests {
         // Also one of which a side has ended, and one that makes room.
         silence.make_evictable(60_000, 3150, &timer);
         assert_eq!(due(&silence, true, 4250), Due::Park);
+        silence.wait(Outcome::Unable, 4250, &timer);
         assert_eq!(deadlines.evict_idle(1), 1);
         assert_eq!(due(&silence, true, 4250), Due::End);
     }
