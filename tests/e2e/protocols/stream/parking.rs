@@ -106,7 +106,7 @@ fn a_parked_session_ends_in_its_time() {
     wait(&ports, 1);
     assert!(is_closed(&mut stream));
     let took = silent.elapsed().as_millis();
-    assert!((1900..4000).contains(&took), "{took} ms");
+    assert!((1900..20_000).contains(&took), "{took} ms");
 }
 
 #[test]
