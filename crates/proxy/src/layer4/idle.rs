@@ -1,10 +1,6 @@
 //! Parks both ends of a session, and takes them back.
 
-use super::{
-    established::Ends,
-    parking::{Parked, Parking},
-    silence::Outcome,
-};
+use super::{established::Ends, parking::Parked, silence::Outcome};
 use crate::{stall, stream::Stream, worker::Worker};
 
 /// Parks both ends if it can. What comes wakes the task that waits with the timer of this slot.
@@ -14,7 +10,7 @@ pub(super) fn park(worker: &'static Worker, slot: u64, ends: &mut Ends) -> Outco
         Ends::Open(Stream::Plain(_), Stream::Plain(_)) => {}
         Ends::Open(..) | Ends::Lost => return Outcome::Unable,
     }
-    let parking: &Parking = &worker.parking;
+    let parking = &worker.parking;
     let instance = parking.instance(|instance| {
         // A session that ended meanwhile has left its slot: the one that has it now finds nothing.
         let task = async move { instance.serve(|slot| worker.deadlines.wake(slot)).await };

@@ -12,6 +12,7 @@ use std::{
 use rustix::{
     buffer::spare_capacity,
     event::{PollFd, PollFlags, Timespec, epoll, poll},
+    io::Errno,
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
@@ -74,9 +75,10 @@ impl Instance {
         let mut events = Vec::with_capacity(EVENTS);
         while let Ok(mut ready) = self.0.readable().await {
             events.clear();
-            let count = epoll::wait(&self.0, spare_capacity(&mut events), Some(&AT_ONCE)).unwrap_or(0);
+            let found = epoll::wait(&self.0, spare_capacity(&mut events), Some(&AT_ONCE));
             events.iter().for_each(|event| wake(event.data.u64()));
-            if count < EVENTS {
+            // An interrupted call has found nothing, and says nothing of what is there.
+            if events.len() < EVENTS && found != Err(Errno::INTR) {
                 ready.clear_ready();
             }
             tokio::task::yield_now().await;
